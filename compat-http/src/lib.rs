@@ -1,0 +1,1 @@
+//! The Eureka REST surface over the same registry.

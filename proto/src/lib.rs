@@ -1,0 +1,1 @@
+//! The native wire contract and its translation to and from the model.

@@ -1,0 +1,33 @@
+//! The vocabulary that client, server and both wires share.
+//!
+//! Plain values and the rules that need nothing else: what an instance is, how versions compare, which
+//! instances a selector matches, how a set of instances is fingerprinted. No clocks, no sockets, no wire
+//! formats; those crates translate into these types at their edge, so that inside every value is valid.
+
+mod change;
+mod digest;
+mod instance;
+mod invalid;
+mod key;
+mod lease;
+mod limits;
+mod registration;
+mod selector;
+mod status;
+mod time;
+mod version;
+
+pub use change::{Action, Change, ChangeKind, RemovalReason};
+pub use digest::{SetDigest, instance_hash};
+pub use instance::{
+    Capacity, DataCenter, Instance, Legacy, Locality, Metadata, NamedPort, Port, Urls,
+};
+pub use invalid::{Invalid, Problem};
+pub use key::{InstanceKey, KeyRef, canonical_app};
+pub use lease::{LEASE_MAX, LEASE_MIN, LeaseTerms, LeaseTimes};
+pub use limits::Limits;
+pub use registration::{DrainPlan, Overlay, Registration, StatusOverride};
+pub use selector::{LabelOperator, LabelRequirement, Number, Selector, Selectors};
+pub use status::{Status, StatusCounts, effective_status};
+pub use time::{Clock, Mono, Now, Wall};
+pub use version::{Stamp, Version};

@@ -1,0 +1,299 @@
+//! Which instances a reader asks for. One language for lists and watches.
+
+use crate::{Instance, Invalid, KeyRef, Registration, Status};
+
+/// Conditions on an instance: fields are ANDed, entries of a list are ORed, an empty list does not restrict.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Selector {
+    /// Namespace; empty is the default one.
+    pub namespace: String,
+    /// Applications, in upper case.
+    pub apps: Vec<String>,
+    /// Virtual addresses, compared without case to each entry of an instance's list.
+    pub vip_addresses: Vec<String>,
+    /// The same for secure virtual addresses.
+    pub secure_vip_addresses: Vec<String>,
+    /// Instance ids.
+    pub ids: Vec<String>,
+    /// Effective statuses.
+    pub statuses: Vec<Status>,
+    /// Zones.
+    pub zones: Vec<String>,
+    /// Metadata conditions, all of which must hold.
+    pub labels: Vec<LabelRequirement>,
+}
+
+/// A union of selectors. An empty one selects the whole default namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Selectors(Vec<Selector>);
+
+/// One condition on metadata.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LabelRequirement {
+    key: String,
+    operator: LabelOperator,
+}
+
+/// Comparison of a label.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum LabelOperator {
+    /// The value is one of these.
+    In(Vec<String>),
+    /// The key is absent or the value is none of these.
+    NotIn(Vec<String>),
+    /// The key is present.
+    Exists,
+    /// The key is absent.
+    NotExists,
+    /// The value, read as a number, is at least this.
+    AtLeast(Number),
+    /// The value, read as a number, is at most this.
+    AtMost(Number),
+}
+
+/// A finite number kept in the form in which it was written.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Number(String);
+
+impl Number {
+    /// Reads a finite decimal number.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        finite(text).map(|_| Self(text.to_owned()))
+    }
+
+    fn value(&self) -> f64 {
+        finite(&self.0).unwrap_or(f64::NAN)
+    }
+}
+
+impl LabelRequirement {
+    /// A condition on `key`.
+    ///
+    /// # Errors
+    /// When the key is empty or a set operator has no operands.
+    pub fn new(key: String, operator: LabelOperator) -> Result<Self, Invalid> {
+        if key.is_empty() {
+            return Err(Invalid::missing("key"));
+        }
+        if let LabelOperator::In(values) | LabelOperator::NotIn(values) = &operator
+            && values.is_empty()
+        {
+            return Err(Invalid::missing("values"));
+        }
+        Ok(Self { key, operator })
+    }
+
+    /// Whether an instance with these labels qualifies.
+    #[must_use]
+    pub fn matches(&self, labels: &crate::Metadata) -> bool {
+        let value = labels.get(&self.key);
+        let number = || value.and_then(|text| finite(text));
+        match &self.operator {
+            LabelOperator::In(values) => value.is_some_and(|value| values.contains(value)),
+            LabelOperator::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
+            LabelOperator::Exists => value.is_some(),
+            LabelOperator::NotExists => value.is_none(),
+            LabelOperator::AtLeast(bound) => number().is_some_and(|number| number >= bound.value()),
+            LabelOperator::AtMost(bound) => number().is_some_and(|number| number <= bound.value()),
+        }
+    }
+}
+
+impl Selector {
+    /// Whether only namespace and application decide, so that sums kept per application answer.
+    #[must_use]
+    pub fn is_by_app(&self) -> bool {
+        self.vip_addresses.is_empty()
+            && self.secure_vip_addresses.is_empty()
+            && self.ids.is_empty()
+            && self.statuses.is_empty()
+            && self.zones.is_empty()
+            && self.labels.is_empty()
+    }
+
+    /// Whether instances of this application may qualify.
+    #[must_use]
+    pub fn covers_app(&self, namespace: &str, app: &str) -> bool {
+        self.namespace == namespace && one_of(&self.apps, |wanted| wanted == app)
+    }
+
+    /// Whether an instance qualifies.
+    #[must_use]
+    pub fn matches(&self, registration: &Registration) -> bool {
+        let instance = &registration.instance;
+        self.covers_app(&instance.key.namespace, &instance.key.app)
+            && one_of(&self.ids, |id| *id == instance.key.id)
+            && one_of(&self.statuses, |status| *status == registration.status())
+            && one_of(&self.zones, |zone| *zone == instance.locality.zone)
+            && one_of(&self.vip_addresses, |vip| lists(&instance.vip_address, vip))
+            && one_of(&self.secure_vip_addresses, |vip| lists(&instance.secure_vip_address, vip))
+            && self.labels.iter().all(|label| label.matches(&instance.metadata))
+    }
+}
+
+impl Selectors {
+    /// The union of `selectors`.
+    #[must_use]
+    pub fn new(selectors: Vec<Selector>) -> Self {
+        Self(selectors)
+    }
+
+    /// The selectors; one that restricts nothing when none was given.
+    pub fn iter(&self) -> impl Iterator<Item = &Selector> {
+        static EVERYTHING: Selector = Selector {
+            namespace: String::new(),
+            apps: Vec::new(),
+            vip_addresses: Vec::new(),
+            secure_vip_addresses: Vec::new(),
+            ids: Vec::new(),
+            statuses: Vec::new(),
+            zones: Vec::new(),
+            labels: Vec::new(),
+        };
+        self.0.iter().chain(self.0.is_empty().then_some(&EVERYTHING))
+    }
+
+    /// Whether namespace and application alone decide.
+    #[must_use]
+    pub fn is_by_app(&self) -> bool {
+        self.iter().all(Selector::is_by_app)
+    }
+
+    /// Whether instances of this application may qualify.
+    #[must_use]
+    pub fn covers_app(&self, namespace: &str, app: &str) -> bool {
+        self.iter().any(|selector| selector.covers_app(namespace, app))
+    }
+
+    /// Whether the removal of this key concerns the subscription, judged by what a tombstone still tells.
+    #[must_use]
+    pub fn covers_key(&self, key: KeyRef<'_>) -> bool {
+        self.iter().any(|selector| {
+            selector.covers_app(key.namespace, key.app) && one_of(&selector.ids, |id| *id == key.id)
+        })
+    }
+
+    /// Whether an instance qualifies.
+    #[must_use]
+    pub fn matches(&self, registration: &Registration) -> bool {
+        self.iter().any(|selector| selector.matches(registration))
+    }
+}
+
+impl Instance {
+    /// Whether the virtual address list holds `vip` exactly, as the Eureka surface asks.
+    #[must_use]
+    pub fn serves_vip(&self, vip: &str) -> bool {
+        self.vip_address.split(',').any(|entry| entry == vip)
+    }
+
+    /// Whether the secure virtual address list holds `vip` exactly.
+    #[must_use]
+    pub fn serves_secure_vip(&self, vip: &str) -> bool {
+        self.secure_vip_address.split(',').any(|entry| entry == vip)
+    }
+}
+
+fn one_of<T>(wanted: &[T], holds: impl FnMut(&T) -> bool) -> bool {
+    wanted.is_empty() || wanted.iter().any(holds)
+}
+
+fn lists(addresses: &str, wanted: &str) -> bool {
+    addresses.split(',').any(|entry| entry.trim().to_lowercase() == wanted.to_lowercase())
+}
+
+fn finite(text: &str) -> Option<f64> {
+    text.trim().parse().ok().filter(|number: &f64| number.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{InstanceKey, LeaseTimes, Metadata, Overlay, StatusOverride, Version};
+
+    fn registration(change: impl FnOnce(&mut Registration)) -> Registration {
+        let key = InstanceKey { namespace: String::new(), app: "GPU".into(), id: "n1".into() };
+        let mut registration = Registration {
+            instance: Instance::new(key),
+            overlay: Overlay::default(),
+            version: Version::default(),
+            times: LeaseTimes::default(),
+            revision: 1,
+        };
+        change(&mut registration);
+        registration
+    }
+
+    #[test]
+    fn fields_are_anded_and_entries_are_ored() {
+        let selector = Selector {
+            apps: vec!["CPU".into(), "GPU".into()],
+            zones: vec!["a".into()],
+            ..Selector::default()
+        };
+        assert!(selector.matches(&registration(|r| r.instance.locality.zone = "a".into())));
+        assert!(!selector.matches(&registration(|r| r.instance.locality.zone = "b".into())));
+        assert!(!selector.matches(&registration(|r| r.instance.key.app = "WEB".into())));
+    }
+
+    #[test]
+    fn the_effective_status_is_the_one_selected() {
+        let selector = Selector { statuses: vec![Status::Up], ..Selector::default() };
+        assert!(selector.matches(&registration(|_| {})));
+        let out = StatusOverride { status: Status::OutOfService, until: None };
+        assert!(!selector.matches(&registration(|r| r.overlay.status = Some(out))));
+    }
+
+    #[test]
+    fn vips_match_one_entry_of_the_list_without_case() {
+        let selector = Selector { vip_addresses: vec!["Orders".into()], ..Selector::default() };
+        assert!(selector.matches(&registration(|r| r.instance.vip_address = "billing, orders".into())));
+        assert!(!selector.matches(&registration(|r| r.instance.vip_address = "orders-v2".into())));
+    }
+
+    #[test]
+    fn an_empty_union_selects_the_default_namespace() {
+        let all = Selectors::default();
+        assert!(all.matches(&registration(|_| {})));
+        assert!(!all.matches(&registration(|r| r.instance.key.namespace = "other".into())));
+        assert!(all.is_by_app());
+    }
+
+    #[test]
+    fn label_operators() {
+        let labels: Metadata = [("slots", "8"), ("tier", "gold")]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into();
+        let number = |text| Number::parse(text).unwrap();
+        let values = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let table = [
+            ("tier", LabelOperator::In(values(&["gold", "iron"])), true),
+            ("tier", LabelOperator::In(values(&["iron"])), false),
+            ("tier", LabelOperator::NotIn(values(&["iron"])), true),
+            ("none", LabelOperator::NotIn(values(&["iron"])), true),
+            ("none", LabelOperator::In(values(&["iron"])), false),
+            ("tier", LabelOperator::Exists, true),
+            ("none", LabelOperator::Exists, false),
+            ("none", LabelOperator::NotExists, true),
+            ("slots", LabelOperator::AtLeast(number("8")), true),
+            ("slots", LabelOperator::AtLeast(number("8.5")), false),
+            ("slots", LabelOperator::AtMost(number("10")), true),
+            ("tier", LabelOperator::AtLeast(number("0")), false),
+            ("none", LabelOperator::AtMost(number("1")), false),
+        ];
+        for (key, operator, expected) in table {
+            let requirement = LabelRequirement::new(key.to_owned(), operator).unwrap();
+            assert_eq!(requirement.matches(&labels), expected, "{requirement:?}");
+        }
+    }
+
+    #[test]
+    fn unusable_requirements_are_refused() {
+        assert!(LabelRequirement::new(String::new(), LabelOperator::Exists).is_err());
+        assert!(LabelRequirement::new("k".into(), LabelOperator::In(Vec::new())).is_err());
+        assert_eq!(Number::parse("NaN"), None);
+        assert_eq!(Number::parse("1e999"), None);
+        assert_eq!(Number::parse("eight"), None);
+    }
+}

@@ -1,0 +1,3 @@
+//! The `heureka` binary.
+
+fn main() {}

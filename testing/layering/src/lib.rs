@@ -1,0 +1,1 @@
+//! Checks which package may import which.
