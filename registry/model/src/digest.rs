@@ -38,14 +38,26 @@ impl SetDigest {
 /// Hash of one instance at one version.
 #[must_use]
 pub fn instance_hash(key: KeyRef<'_>, version: &Version) -> u64 {
-    let mut hash = FNV_OFFSET;
-    for text in [key.namespace, key.app, key.id] {
-        hash = fnv(fnv(hash, text.as_bytes()), &[0]);
+    KeyHasher::new(key).at(version)
+}
+
+/// The hash of a key so far, for whoever learns the version later.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyHasher(u64);
+
+impl KeyHasher {
+    /// Takes the key in.
+    #[must_use]
+    pub fn new(key: KeyRef<'_>) -> Self {
+        let text = |hash, text: &str| fnv(fnv(hash, text.as_bytes()), &[0]);
+        Self([key.namespace, key.app, key.id].into_iter().fold(FNV_OFFSET, text))
     }
-    for part in version.parts() {
-        hash = fnv(hash, &part.to_le_bytes());
+
+    /// Hash of the instance at that version.
+    #[must_use]
+    pub fn at(self, version: &Version) -> u64 {
+        splitmix(version.parts().iter().fold(self.0, |hash, part| fnv(hash, &part.to_le_bytes())))
     }
-    splitmix(hash)
 }
 
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;

@@ -37,11 +37,7 @@ impl KeyRef<'_> {
     /// The same key, owned.
     #[must_use]
     pub fn to_owned(self) -> InstanceKey {
-        InstanceKey {
-            namespace: self.namespace.to_owned(),
-            app: self.app.to_owned(),
-            id: self.id.to_owned(),
-        }
+        InstanceKey { namespace: self.namespace.to_owned(), app: self.app.to_owned(), id: self.id.to_owned() }
     }
 }
 

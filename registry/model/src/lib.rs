@@ -18,10 +18,8 @@ mod time;
 mod version;
 
 pub use change::{Action, Change, ChangeKind, RemovalReason};
-pub use digest::{SetDigest, instance_hash};
-pub use instance::{
-    Capacity, DataCenter, Instance, Legacy, Locality, Metadata, NamedPort, Port, Urls,
-};
+pub use digest::{KeyHasher, SetDigest, instance_hash};
+pub use instance::{Capacity, DataCenter, Instance, Legacy, Locality, Metadata, NamedPort, Port, Urls};
 pub use invalid::{Invalid, Problem};
 pub use key::{InstanceKey, KeyRef, canonical_app};
 pub use lease::{LEASE_MAX, LEASE_MIN, LeaseTerms, LeaseTimes};

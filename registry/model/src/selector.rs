@@ -262,9 +262,8 @@ mod tests {
 
     #[test]
     fn label_operators() {
-        let labels: Metadata = [("slots", "8"), ("tier", "gold")]
-            .map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .into();
+        let labels: Metadata =
+            [("slots", "8"), ("tier", "gold")].map(|(key, value)| (key.to_owned(), value.to_owned())).into();
         let number = |text| Number::parse(text).unwrap();
         let values = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         let table = [

@@ -38,7 +38,8 @@ mod tests {
 
     #[test]
     fn the_owner_outranks_every_clock() {
-        let late = Version { owner: 1, written: Stamp { clock: 9, boot: 9 }, overlay: Stamp { clock: 9, boot: 9 } };
+        let late =
+            Version { owner: 1, written: Stamp { clock: 9, boot: 9 }, overlay: Stamp { clock: 9, boot: 9 } };
         let newer = Version { owner: 2, ..Version::default() };
         assert!(newer > late);
     }

@@ -1,0 +1,188 @@
+//! Leases: three words beside each other, touched by renewals and by the sweep, by no reader.
+
+use std::time::Duration;
+
+use heureka_model::{LeaseTerms, Mono};
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// Bit of the renewal word: at least one renewal came since the registration.
+const BEATEN: u64 = 1;
+
+/// Flag: an operator's override is in force, so the answer to a renewal must look at the record.
+const OVERRIDDEN: u32 = 1;
+/// Flag: the owner reported DOWN, so self-preservation does not hold this lease.
+const DOWN: u32 = 2;
+/// Flag: the owner does not know its status.
+const UNKNOWN: u32 = 4;
+
+/// The lease of a slot. Exact to the millisecond.
+///
+/// Armed, disarmed and expired under the shard's write lock; renewed under its read lock by one store.
+#[derive(Default)]
+pub(crate) struct Lease {
+    /// Lease time of the last renewal plus one, shifted left beside [`BEATEN`]; 0 when there is no lease.
+    renewed: AtomicU64,
+    duration_ms: AtomicU32,
+    interval_ms: AtomicU32,
+    fingerprint: AtomicU32,
+    flags: AtomicU32,
+}
+
+/// What a record says of its lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LeaseFlags {
+    pub(crate) overridden: bool,
+    pub(crate) down: bool,
+    pub(crate) unknown: bool,
+}
+
+/// One reading of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LeaseView {
+    pub(crate) renewed: Mono,
+    pub(crate) beaten: bool,
+    duration_ms: u32,
+    interval_ms: u32,
+    flags: u32,
+}
+
+impl Lease {
+    /// Starts or restarts the lease.
+    pub(crate) fn arm(
+        &self,
+        fingerprint: u32,
+        terms: LeaseTerms,
+        flags: LeaseFlags,
+        renewed: Mono,
+        beaten: bool,
+    ) {
+        self.fingerprint.store(fingerprint, Ordering::Relaxed);
+        self.duration_ms.store(terms.duration().as_millis() as u32, Ordering::Relaxed);
+        self.interval_ms.store(terms.renewal_interval().as_millis() as u32, Ordering::Relaxed);
+        self.flags.store(flags.bits(), Ordering::Relaxed);
+        self.renewed.store(word(renewed, beaten), Ordering::Release);
+    }
+
+    /// Ends the lease.
+    pub(crate) fn disarm(&self) {
+        self.renewed.store(0, Ordering::Release);
+    }
+
+    /// Renews the lease of the key with this fingerprint, or says that it has none.
+    pub(crate) fn renew(&self, fingerprint: u32, now: Mono) -> bool {
+        if self.fingerprint.load(Ordering::Relaxed) != fingerprint
+            || self.renewed.load(Ordering::Relaxed) == 0
+        {
+            return false;
+        }
+        self.renewed.store(word(now, true), Ordering::Release);
+        true
+    }
+
+    /// Whether the slot holds a lease of the key with this fingerprint.
+    pub(crate) fn belongs_to(&self, fingerprint: u32) -> bool {
+        self.renewed.load(Ordering::Relaxed) != 0 && self.fingerprint.load(Ordering::Relaxed) == fingerprint
+    }
+
+    /// The lease, when there is one.
+    pub(crate) fn view(&self) -> Option<LeaseView> {
+        let renewed = self.renewed.load(Ordering::Acquire);
+        if renewed == 0 {
+            return None;
+        }
+        Some(LeaseView {
+            renewed: Mono((renewed >> 1) - 1),
+            beaten: renewed & BEATEN != 0,
+            duration_ms: self.duration_ms.load(Ordering::Relaxed),
+            interval_ms: self.interval_ms.load(Ordering::Relaxed),
+            flags: self.flags.load(Ordering::Relaxed),
+        })
+    }
+}
+
+impl LeaseFlags {
+    fn bits(self) -> u32 {
+        let bit = |set: bool, bit: u32| if set { bit } else { 0 };
+        bit(self.overridden, OVERRIDDEN) | bit(self.down, DOWN) | bit(self.unknown, UNKNOWN)
+    }
+}
+
+impl LeaseView {
+    /// How long the lease lives after a renewal. The original counts a renewed lease twice.
+    pub(crate) fn duration_ms(&self, double: bool) -> u64 {
+        let factor = if double && self.beaten { 2 } else { 1 };
+        u64::from(self.duration_ms) * factor
+    }
+
+    /// Whether the lease has run out. It still holds at its last millisecond.
+    pub(crate) fn is_expired(&self, now: Mono, double: bool) -> bool {
+        now.0 > self.renewed.0 + self.duration_ms(double)
+    }
+
+    pub(crate) fn interval(&self) -> Duration {
+        Duration::from_millis(u64::from(self.interval_ms))
+    }
+
+    pub(crate) fn interval_ms(&self) -> u32 {
+        self.interval_ms
+    }
+
+    pub(crate) fn is_overridden(&self) -> bool {
+        self.flags & OVERRIDDEN != 0
+    }
+
+    pub(crate) fn is_down(&self) -> bool {
+        self.flags & DOWN != 0
+    }
+
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.flags & UNKNOWN != 0
+    }
+}
+
+fn word(renewed: Mono, beaten: bool) -> u64 {
+    (renewed.0 + 1) << 1 | if beaten { BEATEN } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FLAGS: LeaseFlags = LeaseFlags { overridden: false, down: false, unknown: false };
+
+    fn armed(now: u64) -> Lease {
+        let lease = Lease::default();
+        let terms = LeaseTerms::clamped(Duration::from_secs(1), Duration::from_secs(3));
+        lease.arm(7, terms, FLAGS, Mono(now), false);
+        lease
+    }
+
+    #[test]
+    fn a_lease_lasts_exactly_its_duration_renewed_or_not() {
+        let lease = armed(0);
+        assert!(!lease.view().unwrap().is_expired(Mono(3000), false));
+        assert!(lease.view().unwrap().is_expired(Mono(3001), false));
+        assert!(lease.renew(7, Mono(2000)));
+        assert!(!lease.view().unwrap().is_expired(Mono(5000), false));
+        assert!(lease.view().unwrap().is_expired(Mono(5001), false));
+    }
+
+    #[test]
+    fn the_original_counts_a_renewed_lease_twice() {
+        let lease = armed(0);
+        assert!(lease.view().unwrap().is_expired(Mono(3001), true));
+        lease.renew(7, Mono(1000));
+        assert!(!lease.view().unwrap().is_expired(Mono(7000), true));
+        assert!(lease.view().unwrap().is_expired(Mono(7001), true));
+    }
+
+    #[test]
+    fn neither_a_stranger_nor_an_ended_lease_is_renewed() {
+        let lease = armed(0);
+        assert!(!lease.renew(8, Mono(1)));
+        lease.disarm();
+        assert!(!lease.renew(7, Mono(1)));
+        assert_eq!(lease.view(), None);
+    }
+}

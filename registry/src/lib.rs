@@ -1,0 +1,47 @@
+//! The core of the registry: no sockets, no clock, no async.
+//!
+//! Callers hand in parsed values, an origin and one reading of the clocks. Every mutation becomes one numbered
+//! change in `apply` and nowhere else; everything that anybody reads (lists, the Eureka delta, watches) is a view
+//! of the one compacted log or of the records that it orders. The core knows neither wire and starts no task:
+//! somebody calls [`Registry::tick`] once a second.
+//!
+//! ```text
+//! register renew cancel override ──> admission ──> apply ──> log: revision, cell, index, ring
+//!                       tick: leases, preservation ──┘         │
+//!        get, lists, delta, Subscription <─────────────────────┘
+//! ```
+
+mod admission;
+mod apply;
+mod beats;
+mod config;
+mod error;
+mod events;
+mod leases;
+mod log;
+mod origin;
+mod preservation;
+mod reads;
+mod record;
+mod registry;
+mod replication;
+mod request;
+mod store;
+mod sync;
+#[cfg(test)]
+mod tests;
+mod tick;
+mod timers;
+mod watch;
+
+pub use config::{Config, Preservation, PreservationMode, Seeds};
+pub use error::Refused;
+pub use events::{Cause, Event};
+pub use origin::{Origin, Surface};
+pub use registry::Registry;
+pub use replication::{Content, KeyState, Merged, OwnerState};
+pub use request::{
+    AppSummary, Application, Beat, Cancelled, Claim, Delta, MetadataPatch, Page, RegisterMode, Registered,
+    Renewed, SetOverride, Stats, Writer,
+};
+pub use watch::{Batch, Start, Subscription};

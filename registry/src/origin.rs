@@ -1,0 +1,33 @@
+//! Where a write comes from.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Who caused a mutation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// An owner or reader of instances.
+    Client {
+        /// Wire it came by.
+        surface: Surface,
+        /// Authenticated name, when there is one.
+        principal: Option<Arc<str>>,
+        /// Address of the socket.
+        address: Option<IpAddr>,
+    },
+    /// Another server of the cluster.
+    Peer,
+    /// Somebody who runs the cluster.
+    Operator,
+    /// The server itself, for example at the end of a lease.
+    System,
+}
+
+/// The wires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Surface {
+    /// The native contract.
+    Grpc,
+    /// The Eureka surface.
+    Rest,
+}

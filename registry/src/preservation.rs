@@ -1,0 +1,279 @@
+//! Self-preservation: how many lapsed leases may go.
+//!
+//! Everything is worked out from the leases themselves at each tick; there is no counter that could drift. A
+//! server that suddenly hears nobody is more likely cut off than surrounded by the dead, so lapsed leases beyond
+//! a budget are held; and because holding must end, a set that stays silent while the others renew is let go at
+//! the budget's rate.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use heureka_model::Mono;
+
+use crate::{Preservation, PreservationMode};
+
+/// Span over which the budget counts.
+const WINDOW: Duration = Duration::from_mins(1);
+
+/// How long beyond its lease a silent instance is held while the others renew.
+const SILENCE: Duration = Duration::from_secs(90);
+
+/// What one look at all leases found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Census {
+    /// Leases, the lapsed ones included.
+    pub(crate) live: usize,
+    /// Lapsed leases.
+    pub(crate) lapsed: Vec<Lapsed>,
+    /// Renewals per minute that all leases promise.
+    pub(crate) promised: f64,
+    /// The same over leases that hold and were renewed at least once.
+    pub(crate) expected: f64,
+    /// The part of `expected` whose last renewal is not overdue.
+    pub(crate) heard: f64,
+    /// Longest lease.
+    pub(crate) longest_ms: u64,
+}
+
+/// A lease that ran out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lapsed {
+    pub(crate) slot: u32,
+    /// Time since it ran out.
+    pub(crate) overdue: Duration,
+    /// Self-preservation does not hold it: it was never renewed, or its owner reported DOWN.
+    pub(crate) unprotected: bool,
+}
+
+/// What may be removed at this tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Allowance {
+    /// Lapsed leases under protection that may go.
+    pub(crate) protected: usize,
+    /// Only those overdue for so long.
+    pub(crate) overdue: Duration,
+    /// The last UP instance of an application stays.
+    pub(crate) keep_last_up: bool,
+    /// Leases outside protection go as well.
+    pub(crate) unprotected: bool,
+}
+
+/// State between ticks.
+#[derive(Debug, Default)]
+pub(crate) struct Guard {
+    since: Option<Mono>,
+    /// Protected leases removed within the window.
+    removed: VecDeque<(Mono, usize)>,
+    eureka_sweep: Option<Mono>,
+}
+
+const NOTHING: Allowance =
+    Allowance { protected: 0, overdue: Duration::ZERO, keep_last_up: false, unprotected: true };
+
+impl Guard {
+    pub(crate) fn is_protecting(&self) -> bool {
+        self.since.is_some()
+    }
+
+    /// How many lapsed leases may go now. `renewals` are those of the last minute.
+    pub(crate) fn decide(
+        &mut self,
+        config: &Preservation,
+        census: &Census,
+        renewals: u64,
+        now: Mono,
+    ) -> Allowance {
+        match config.mode {
+            PreservationMode::Off => {
+                self.since = None;
+                Allowance { protected: usize::MAX, ..NOTHING }
+            }
+            PreservationMode::Eureka => self.eureka(config, census, renewals, now),
+            PreservationMode::Budget => self.budget(config, census, now),
+        }
+    }
+
+    /// Counts removals of protected leases against the budget.
+    pub(crate) fn removed(&mut self, count: usize, now: Mono) {
+        if count > 0 {
+            self.removed.push_back((now, count));
+        }
+    }
+
+    fn budget(&mut self, config: &Preservation, census: &Census, now: Mono) -> Allowance {
+        let recent = self.recent(now);
+        let silent = census.lapsed.iter().filter(|lapsed| !lapsed.unprotected).count();
+        let budget = budget(census.live + recent, config.threshold);
+        let collapsed = census.heard < config.threshold * census.expected;
+        let beyond = recent + silent > budget || (collapsed && silent > 0);
+        if !beyond {
+            self.since = None;
+            return Allowance { protected: silent, ..NOTHING };
+        }
+        let held = now.since(*self.since.get_or_insert(now));
+        let left = budget.saturating_sub(recent);
+        let patience_over = held >= config.max_hold;
+        let nothing_renews = census.expected == 0.0;
+        let may_go = if nothing_renews { patience_over } else { !collapsed };
+        if !may_go {
+            return NOTHING;
+        }
+        let overdue = if patience_over { Duration::ZERO } else { SILENCE };
+        Allowance { protected: left, overdue, keep_last_up: !patience_over, unprotected: true }
+    }
+
+    /// The original's arithmetic, in its order, so that borderline figures come out alike.
+    fn eureka(&mut self, config: &Preservation, census: &Census, renewals: u64, now: Mono) -> Allowance {
+        let threshold = (census.promised * config.threshold) as u64;
+        let enabled = threshold > 0 && renewals > threshold;
+        self.since = if enabled || threshold == 0 { None } else { self.since.or(Some(now)) };
+        let due = self.eureka_sweep.is_none_or(|last| now.since(last) >= config.eureka_interval);
+        if !due {
+            return Allowance { unprotected: false, ..NOTHING };
+        }
+        self.eureka_sweep = Some(now);
+        let limit = census.live - (census.live as f64 * config.threshold) as usize;
+        Allowance { protected: if enabled { limit } else { 0 }, unprotected: false, ..NOTHING }
+    }
+
+    fn recent(&mut self, now: Mono) -> usize {
+        while self.removed.front().is_some_and(|(at, _)| now.since(*at) >= WINDOW) {
+            self.removed.pop_front();
+        }
+        self.removed.iter().map(|(_, count)| count).sum()
+    }
+}
+
+/// Protected leases of `live` that may go within the window; one always may.
+fn budget(live: usize, threshold: f64) -> usize {
+    // The small term keeps 20 × 0.15 = 3.0000000000000004 from becoming 4.
+    ((live as f64 * (1.0 - threshold) - 1e-9).ceil() as usize).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lapsed(count: usize, overdue: u64, unprotected: bool) -> Vec<Lapsed> {
+        let overdue = Duration::from_secs(overdue);
+        (0..count as u32).map(|slot| Lapsed { slot, overdue, unprotected }).collect()
+    }
+
+    /// `live` leases of 30 s intervals of which some lapsed; the others renew.
+    fn census(live: usize, lapsed: Vec<Lapsed>) -> Census {
+        let others = 2.0 * (live - lapsed.len()) as f64;
+        Census {
+            live,
+            lapsed,
+            promised: 2.0 * live as f64,
+            expected: others,
+            heard: others,
+            longest_ms: 90_000,
+        }
+    }
+
+    fn decide(guard: &mut Guard, census: &Census, second: u64) -> Allowance {
+        guard.decide(&Preservation::default(), census, 0, Mono(second * 1000))
+    }
+
+    #[test]
+    fn the_budget_is_fifteen_percent_rounded_up_and_at_least_one() {
+        for (live, expected) in [(1, 1), (2, 1), (6, 1), (7, 2), (20, 3), (100, 15), (101, 16)] {
+            assert_eq!(budget(live, 0.85), expected, "{live}");
+        }
+    }
+
+    #[test]
+    fn lapses_within_the_budget_go_at_once() {
+        let mut guard = Guard::default();
+        assert_eq!(decide(&mut guard, &census(20, lapsed(3, 0, false)), 0).protected, 3);
+        assert!(!guard.is_protecting());
+    }
+
+    #[test]
+    fn the_budget_covers_a_whole_minute() {
+        let mut guard = Guard::default();
+        assert_eq!(decide(&mut guard, &census(20, lapsed(2, 0, false)), 0).protected, 2);
+        guard.removed(2, Mono(0));
+        let second = decide(&mut guard, &census(18, lapsed(2, 0, false)), 30);
+        assert_eq!(
+            (second.protected, second.overdue),
+            (1, SILENCE),
+            "one more, if it was silent long enough"
+        );
+        assert!(guard.is_protecting());
+        assert_eq!(decide(&mut guard, &census(18, lapsed(2, 0, false)), 60).protected, 2);
+        assert!(!guard.is_protecting());
+    }
+
+    #[test]
+    fn beyond_the_budget_all_are_held_until_they_were_silent_long_enough() {
+        let mut guard = Guard::default();
+        let early = decide(&mut guard, &census(20, lapsed(6, 1, false)), 0);
+        assert!(guard.is_protecting());
+        assert_eq!(
+            early,
+            Allowance { protected: 3, overdue: SILENCE, keep_last_up: true, unprotected: true }
+        );
+    }
+
+    #[test]
+    fn leases_outside_protection_neither_count_nor_wait() {
+        let mut guard = Guard::default();
+        let allowance = decide(&mut guard, &census(20, lapsed(20, 0, true)), 0);
+        assert!(allowance.unprotected && !guard.is_protecting());
+    }
+
+    #[test]
+    fn nothing_goes_while_the_others_fall_silent_too() {
+        let mut guard = Guard::default();
+        let collapsing = Census { heard: 10.0, ..census(20, lapsed(1, 1000, false)) };
+        assert_eq!(decide(&mut guard, &collapsing, 0), NOTHING);
+        assert!(guard.is_protecting());
+    }
+
+    #[test]
+    fn when_nothing_at_all_renews_the_hold_ends_after_its_maximum() {
+        let mut guard = Guard::default();
+        let silent = census(20, lapsed(20, 1000, false));
+        assert_eq!(decide(&mut guard, &silent, 0), NOTHING);
+        assert_eq!(decide(&mut guard, &silent, 1799), NOTHING);
+        let after = decide(&mut guard, &silent, 1800);
+        assert_eq!((after.protected, after.keep_last_up), (3, false));
+        guard.removed(3, Mono(1_800_000));
+        assert_eq!(decide(&mut guard, &census(17, lapsed(17, 1000, false)), 1801).protected, 0);
+    }
+
+    #[test]
+    fn one_of_one_goes_and_two_of_three_are_held() {
+        let mut guard = Guard::default();
+        assert_eq!(decide(&mut guard, &census(1, lapsed(1, 0, false)), 0).protected, 1);
+        assert!(!guard.is_protecting());
+        decide(&mut guard, &census(3, lapsed(2, 0, false)), 0);
+        assert!(guard.is_protecting());
+    }
+
+    #[test]
+    fn the_original_arithmetic() {
+        let config = Preservation { mode: PreservationMode::Eureka, ..Preservation::default() };
+        let ten = census(10, lapsed(1, 0, false));
+        let mut guard = Guard::default();
+        assert_eq!(guard.decide(&config, &ten, 17, Mono(0)).protected, 0);
+        assert!(guard.is_protecting());
+        assert_eq!(guard.decide(&config, &ten, 18, Mono(60_000)).protected, 2);
+        assert!(!guard.is_protecting());
+        assert_eq!(guard.decide(&config, &ten, 18, Mono(60_001)).protected, 0, "one sweep a minute");
+        for (live, limit) in [(1, 1), (2, 1), (6, 1), (7, 2), (20, 3), (100, 15)] {
+            let mut guard = Guard::default();
+            let allowance = guard.decide(&config, &census(live, lapsed(live, 0, false)), 1000, Mono(0));
+            assert_eq!(allowance.protected, limit, "{live}");
+        }
+    }
+
+    #[test]
+    fn mode_off_holds_nothing() {
+        let config = Preservation { mode: PreservationMode::Off, ..Preservation::default() };
+        let all = census(20, lapsed(20, 0, false));
+        assert_eq!(Guard::default().decide(&config, &all, 0, Mono(0)).protected, usize::MAX);
+    }
+}

@@ -1,0 +1,243 @@
+//! Reads. None of them holds up a writer for longer than it takes to copy a pointer, except the last step of
+//! readings that must belong to one revision.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use heureka_model::{InstanceKey, KeyRef, Now, Registration, Selectors, SetDigest, StatusCounts};
+use tokio::sync::watch;
+
+use crate::log::Recent;
+use crate::record::Record;
+use crate::store::App;
+use crate::{AppSummary, Application, Delta, Page, Registry, Stats};
+
+/// Changes that may be read while writers wait: small enough to pass unnoticed.
+const LAST_STEP: u64 = 64;
+
+impl Registry {
+    /// One live instance.
+    #[must_use]
+    pub fn get(&self, key: KeyRef<'_>, now: Now) -> Option<Registration> {
+        let found = self.index.read(self.index.hash(key), |slots| {
+            slots.iter().find_map(|slot| {
+                let (revision, record) = self.slots.record(slot)?;
+                crate::apply::is_key(&record, key).then_some((slot, revision, record))
+            })
+        });
+        let (slot, revision, record) = found.filter(|(_, _, record)| record.is_live())?;
+        Some(record.registration(revision, self.renewed(slot, now)))
+    }
+
+    /// Any live instance with this id; which one is open when several applications hold it. Looks at every
+    /// application of the namespace.
+    #[must_use]
+    pub fn find_by_id(&self, namespace: &str, id: &str, now: Now) -> Option<Registration> {
+        let apps = self.apps.namespace(namespace)?.all();
+        apps.iter().find_map(|app| self.get(KeyRef { namespace, app: &app.name, id }, now))
+    }
+
+    /// The live instances of an application; nothing when there are none.
+    #[must_use]
+    pub fn application(&self, namespace: &str, app: &str, now: Now) -> Option<Application> {
+        let app = self.apps.app(namespace, app)?;
+        let revision = app.revision.load(Ordering::Acquire);
+        let instances = self.live_of(&app, now);
+        (!instances.is_empty()).then(|| Application { name: app.name.to_string(), revision, instances })
+    }
+
+    /// Applications with a live instance, by name.
+    #[must_use]
+    pub fn applications(&self, namespace: &str) -> Vec<AppSummary> {
+        let apps = self.apps.namespace(namespace).map(|namespace| namespace.all()).unwrap_or_default();
+        let mut summaries: Vec<AppSummary> = apps.iter().filter_map(|app| summary(app)).collect();
+        summaries.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        summaries
+    }
+
+    /// Live instances that match, in key order after `after`, at most `max`. Sorts the keys of the applications
+    /// that the page touches, so a page costs as much as its largest application.
+    #[must_use]
+    pub fn page(&self, selectors: &Selectors, after: Option<&InstanceKey>, max: usize, now: Now) -> Page {
+        let revision = self.head();
+        let mut instances = Vec::new();
+        for app in self.apps_after(selectors, after) {
+            let mut matching: Vec<Registration> = self
+                .live_of(&app, now)
+                .into_iter()
+                .filter(|found| {
+                    after.is_none_or(|after| found.instance.key > *after) && selectors.matches(found)
+                })
+                .collect();
+            matching.sort_unstable_by(|one, other| one.instance.key.cmp(&other.instance.key));
+            instances.extend(matching);
+            if instances.len() > max {
+                break;
+            }
+        }
+        let more = instances.len() > max;
+        instances.truncate(max);
+        let next = instances.last().filter(|_| more).map(|last| last.instance.key.clone());
+        Page { instances, next, revision }
+    }
+
+    /// The Eureka delta: what changed within the window, and the counts of that very moment.
+    #[must_use]
+    pub fn delta(&self, now: Now) -> Delta {
+        let start = self.history.lock().start(now.mono);
+        let mut changed: HashMap<u32, (u64, Record)> = HashMap::new();
+        let (revision, counts) = self.read_to_head(
+            start,
+            |revision, slot, record| {
+                changed.insert(slot, (revision, record));
+            },
+            || self.counts(""),
+        );
+        let mut changes: Vec<(u32, u64, Record)> =
+            changed.into_iter().map(|(slot, (revision, record))| (slot, revision, record)).collect();
+        changes.sort_unstable_by_key(|(_, revision, _)| *revision);
+        let tell = |(slot, revision, record): (u32, u64, Record)| {
+            let eureka = record.app().namespace.name.is_empty() && !record.is_stripped();
+            eureka.then(|| (record.head().action, record.registration(revision, self.renewed(slot, now))))
+        };
+        Delta { revision, counts, changes: changes.into_iter().filter_map(tell).collect() }
+    }
+
+    /// Revision of the last change; 0 before the first.
+    #[must_use]
+    pub fn head(&self) -> u64 {
+        self.log.head()
+    }
+
+    /// Tells each new head. A receiver that is slow hears of the last one only.
+    #[must_use]
+    pub fn head_changes(&self) -> watch::Receiver<u64> {
+        self.log.heads()
+    }
+
+    /// Highest revision of a removal that was forgotten: nobody can resume from below it.
+    #[must_use]
+    pub fn floor(&self) -> u64 {
+        self.log.floor()
+    }
+
+    /// Whether lapsed leases are held back.
+    #[must_use]
+    pub fn protecting(&self) -> bool {
+        *self.protection.borrow()
+    }
+
+    /// Tells each entry into and exit from self-preservation.
+    #[must_use]
+    pub fn protection_changes(&self) -> watch::Receiver<bool> {
+        self.protection.subscribe()
+    }
+
+    /// Figures. Those of the leases are of the last tick.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        let seen = self.ticker.lock().seen;
+        let counters = &self.counters;
+        Stats {
+            instances: count(&counters.live),
+            applications: self.apps.all().iter().filter(|app| app.live() > 0).count() as u64,
+            tombstones: count(&counters.tombstones),
+            counts: self.counts(""),
+            record_bytes: count(&counters.bytes) + count(&self.usage.bytes),
+            templates: count(&self.usage.live),
+            renewals: count(&counters.renewals),
+            renewals_last_minute: seen.renewals_last_minute,
+            expected_per_minute: seen.promised,
+            protecting: self.protecting(),
+            held: seen.held as u64,
+            expired: count(&counters.expired),
+            registered_after_cancel: count(&counters.after_cancel),
+            stamps_ahead: count(&counters.stamps_ahead),
+            version_collisions: count(&counters.collisions),
+        }
+    }
+
+    /// Reads the log above `start` to its head and takes `reading` there, both of one revision. Keys that change
+    /// meanwhile are visited again; only the last few changes are read while writers wait.
+    pub(crate) fn read_to_head<R>(
+        &self,
+        start: u64,
+        mut visit: impl FnMut(u64, u32, Record),
+        reading: impl FnOnce() -> R,
+    ) -> (u64, R) {
+        let mut position = start;
+        while self.head().saturating_sub(position) > LAST_STEP {
+            position = self.log.walk(&self.slots, position, self.head(), usize::MAX, &mut visit).position;
+        }
+        let held = self.log.hold();
+        self.log.walk(&self.slots, position, held.head(), usize::MAX, &mut visit);
+        (held.head(), reading())
+    }
+
+    pub(crate) fn recent(&self, revision: u64) -> Option<Recent> {
+        self.log.recent(revision)
+    }
+
+    /// Applications that a selection may touch, each once.
+    pub(crate) fn apps_of(&self, selectors: &Selectors) -> Vec<Arc<App>> {
+        let apps = self.apps.all();
+        apps.into_iter().filter(|app| selectors.covers_app(&app.namespace.name, &app.name)).collect()
+    }
+
+    /// Sums of a selection by application, and the revision they belong to.
+    pub(crate) fn sums_of(&self, selectors: &Selectors) -> (u64, SetDigest) {
+        let mut whole = BTreeSet::new();
+        let mut named = BTreeSet::new();
+        for selector in selectors.iter() {
+            match selector.apps.as_slice() {
+                [] => drop(whole.insert(selector.namespace.as_str())),
+                apps => named.extend(apps.iter().map(|app| (selector.namespace.as_str(), app.as_str()))),
+            }
+        }
+        named.retain(|(namespace, _)| !whole.contains(namespace));
+        // Looked up while nothing changes: an application that comes in meanwhile would be missed.
+        let held = self.log.hold();
+        let namespaces = whole.into_iter().filter_map(|name| Some(*self.apps.namespace(name)?.tally.lock()));
+        let apps = named
+            .into_iter()
+            .filter_map(|(namespace, app)| Some(*self.apps.app(namespace, app)?.tally.lock()));
+        let mut sum = SetDigest::default();
+        namespaces.chain(apps).for_each(|tally| sum.merge(&tally));
+        (held.head(), sum)
+    }
+
+    fn live_of(&self, app: &App, now: Now) -> Vec<Registration> {
+        let live = |slot: u32| {
+            let (revision, record) = self.slots.record(slot)?;
+            let here = record.is_live() && std::ptr::eq(&raw const **record.app(), app);
+            here.then(|| record.registration(revision, self.renewed(slot, now)))
+        };
+        app.members().into_iter().filter_map(live).collect()
+    }
+
+    fn apps_after(&self, selectors: &Selectors, after: Option<&InstanceKey>) -> Vec<Arc<App>> {
+        let mut apps = self.apps_of(selectors);
+        if let Some(after) = after {
+            let start = (after.namespace.as_str(), after.app.as_str());
+            apps.retain(|app| (&*app.namespace.name, &*app.name) >= start);
+        }
+        apps.sort_unstable_by(|one, other| {
+            (&one.namespace.name, &one.name).cmp(&(&other.namespace.name, &other.name))
+        });
+        apps
+    }
+
+    fn counts(&self, namespace: &str) -> StatusCounts {
+        self.apps
+            .namespace(namespace)
+            .map_or_else(StatusCounts::default, |namespace| namespace.tally.lock().counts)
+    }
+}
+
+fn summary(app: &App) -> Option<AppSummary> {
+    let revision = app.revision.load(Ordering::Acquire);
+    let digest = *app.tally.lock();
+    (digest.counts.total() > 0).then(|| AppSummary { name: app.name.to_string(), revision, digest })
+}

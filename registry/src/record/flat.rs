@@ -1,0 +1,332 @@
+//! An instance as a list of texts, with what repeats inside it written as a mark.
+//!
+//! Ids, URLs and labels of an instance repeat its host, address and port. With those written as marks the texts
+//! of all instances of an application tend to be equal, and equal texts are stored once.
+
+use std::fmt::Write as _;
+use std::hash::{BuildHasher, Hasher};
+use std::ops::Range;
+use std::time::Duration;
+
+use foldhash::fast::FixedState;
+use heureka_model::{Instance, LeaseTerms, NamedPort, Port};
+
+/// Which part of an instance a text is. In this order, since the later ones refer to the first three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub(crate) enum Tag {
+    Host,
+    Ip,
+    Port,
+    Id,
+    SecurePort,
+    NamedPort,
+    Region,
+    Zone,
+    SubZone,
+    Weight,
+    Total,
+    Metadata,
+    Vip,
+    SecureVip,
+    Group,
+    HomePage,
+    StatusPage,
+    HealthCheck,
+    SecureHealthCheck,
+    DataCenterName,
+    DataCenterClass,
+    DataCenterMetadata,
+    Lease,
+    Sid,
+    Country,
+    Asg,
+    Coordinating,
+    ImplicitId,
+}
+
+const HOST: u8 = 1;
+const IP: u8 = 2;
+const PORT: u8 = 3;
+/// Stands before a text that holds one of the marks itself; the rest is the text as it is.
+const VERBATIM: u8 = 4;
+
+/// Shortest host or address worth a mark: replacing `a` everywhere would cost more than it saves.
+const WORTH_A_MARK: usize = 4;
+
+/// The texts of an instance.
+pub(crate) struct Flat<'a> {
+    fields: Vec<(Tag, &'a str, Range<usize>)>,
+    text: String,
+    marks: Marks,
+    shape: u64,
+}
+
+/// The texts that marks stand for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Marks {
+    host: String,
+    ip: String,
+    /// With its colon, so that the digits of a port are not found inside another number's.
+    port: String,
+}
+
+impl<'a> Flat<'a> {
+    /// All texts of an instance.
+    pub(crate) fn of(instance: &'a Instance) -> Self {
+        let marks = Marks {
+            host: instance.host_name.clone(),
+            ip: instance.ip_address.clone(),
+            port: instance.port.map_or(String::new(), |port| format!(":{}", port.number)),
+        };
+        let mut flat = Self::empty(marks);
+        flat.addresses(instance);
+        flat.places(instance);
+        flat.names(instance);
+        flat.legacy(instance);
+        flat.seal()
+    }
+
+    /// The id alone: what a tombstone keeps.
+    pub(crate) fn of_id(id: &'a str) -> Self {
+        let mut flat = Self::empty(Marks::default());
+        flat.push(Tag::Id, "", id);
+        flat.seal()
+    }
+
+    /// Fields in order: tag, key inside the tag, marked text.
+    pub(crate) fn fields(&self) -> impl ExactSizeIterator<Item = (Tag, &str, &str)> {
+        self.fields.iter().map(|(tag, key, range)| (*tag, *key, &self.text[range.clone()]))
+    }
+
+    /// Hash of the tags and keys.
+    pub(crate) fn shape(&self) -> u64 {
+        self.shape
+    }
+
+    fn empty(marks: Marks) -> Self {
+        Self { fields: Vec::with_capacity(40), text: String::with_capacity(512), marks, shape: 0 }
+    }
+
+    fn seal(mut self) -> Self {
+        let mut hasher = FixedState::default().build_hasher();
+        for (tag, key, _) in &self.fields {
+            hasher.write_u8(*tag as u8);
+            hasher.write(key.as_bytes());
+            hasher.write_u8(0xff);
+        }
+        self.shape = hasher.finish();
+        self
+    }
+
+    fn addresses(&mut self, instance: &'a Instance) {
+        self.present(Tag::Host, &instance.host_name);
+        self.present(Tag::Ip, &instance.ip_address);
+        if let Some(port) = instance.port {
+            self.write(Tag::Port, "", |text| port_text(text, port));
+        }
+        self.push(Tag::Id, "", &instance.key.id);
+        if let Some(port) = instance.secure_port {
+            self.write(Tag::SecurePort, "", |text| port_text(text, port));
+        }
+        for port in &instance.ports {
+            self.write(Tag::NamedPort, &port.name, |text| {
+                let _ = write!(text, "{}/{}", port.number, port.protocol);
+            });
+        }
+    }
+
+    fn places(&mut self, instance: &'a Instance) {
+        self.present(Tag::Region, &instance.locality.region);
+        self.present(Tag::Zone, &instance.locality.zone);
+        self.present(Tag::SubZone, &instance.locality.sub_zone);
+        if let Some(weight) = instance.capacity.weight {
+            self.number(Tag::Weight, "", i64::from(weight));
+        }
+        for (name, total) in &instance.capacity.total {
+            self.number(Tag::Total, name, *total);
+        }
+        for (key, value) in &instance.metadata {
+            self.push(Tag::Metadata, key, value);
+        }
+    }
+
+    fn names(&mut self, instance: &'a Instance) {
+        self.present(Tag::Vip, &instance.vip_address);
+        self.present(Tag::SecureVip, &instance.secure_vip_address);
+        self.present(Tag::Group, &instance.app_group);
+        self.present(Tag::HomePage, &instance.urls.home_page);
+        self.present(Tag::StatusPage, &instance.urls.status_page);
+        self.present(Tag::HealthCheck, &instance.urls.health_check);
+        self.present(Tag::SecureHealthCheck, &instance.urls.secure_health_check);
+        self.present(Tag::DataCenterName, &instance.data_center.name);
+        self.present(Tag::DataCenterClass, &instance.data_center.class_name);
+        for (key, value) in &instance.data_center.metadata {
+            self.push(Tag::DataCenterMetadata, key, value);
+        }
+    }
+
+    fn legacy(&mut self, instance: &'a Instance) {
+        let lease = instance.lease;
+        self.write(Tag::Lease, "", |text| {
+            let (interval, duration) = (lease.renewal_interval().as_millis(), lease.duration().as_millis());
+            let _ = write!(text, "{interval}/{duration}");
+        });
+        let legacy = &instance.legacy;
+        self.present(Tag::Sid, &legacy.sid);
+        if let Some(country) = legacy.country_id {
+            self.number(Tag::Country, "", i64::from(country));
+        }
+        self.present(Tag::Asg, &legacy.asg_name);
+        if let Some(coordinating) = legacy.is_coordinating_discovery_server {
+            self.push(Tag::Coordinating, "", if coordinating { "1" } else { "0" });
+        }
+        if legacy.implicit_id {
+            self.push(Tag::ImplicitId, "", "");
+        }
+    }
+
+    fn present(&mut self, tag: Tag, text: &'a str) {
+        if !text.is_empty() {
+            self.push(tag, "", text);
+        }
+    }
+
+    fn number(&mut self, tag: Tag, key: &'a str, number: i64) {
+        self.write(tag, key, |text| {
+            let _ = write!(text, "{number}");
+        });
+    }
+
+    fn push(&mut self, tag: Tag, key: &'a str, text: &str) {
+        let start = self.text.len();
+        self.marks.mark(tag, text, &mut self.text);
+        self.fields.push((tag, key, start..self.text.len()));
+    }
+
+    /// Texts that we format ourselves hold no marks and repeat nothing.
+    fn write(&mut self, tag: Tag, key: &'a str, format: impl FnOnce(&mut String)) {
+        let start = self.text.len();
+        format(&mut self.text);
+        self.fields.push((tag, key, start..self.text.len()));
+    }
+}
+
+impl Marks {
+    /// Appends `text` to `out`, with what it repeats of the host, the address and the port as marks.
+    fn mark(&self, tag: Tag, text: &str, out: &mut String) {
+        if text.bytes().any(|byte| (HOST..=VERBATIM).contains(&byte)) {
+            out.push(char::from(VERBATIM));
+            return out.push_str(text);
+        }
+        let known: &[(&str, u8)] = match tag {
+            Tag::Host => &[],
+            Tag::Ip => &[(&self.host, HOST)],
+            _ => &[(&self.host, HOST), (&self.ip, IP), (&self.port, PORT)],
+        };
+        replace(text, known, out);
+    }
+
+    /// Appends to `out` what the marked text stands for.
+    pub(crate) fn expand(&self, marked: &str, out: &mut String) {
+        if marked.as_bytes().first() == Some(&VERBATIM) {
+            return out.push_str(&marked[1..]);
+        }
+        let mut rest = marked;
+        while let Some(position) = rest.bytes().position(|byte| (HOST..=PORT).contains(&byte)) {
+            out.push_str(&rest[..position]);
+            out.push_str(match rest.as_bytes()[position] {
+                HOST => &self.host,
+                IP => &self.ip,
+                _ => &self.port,
+            });
+            rest = &rest[position + 1..];
+        }
+        out.push_str(rest);
+    }
+}
+
+fn replace(text: &str, known: &[(&str, u8)], out: &mut String) {
+    let Some(((needle, mark), others)) = known.split_first() else {
+        return out.push_str(text);
+    };
+    if needle.len() < WORTH_A_MARK || needle.len() > text.len() {
+        return replace(text, others, out);
+    }
+    let mut rest = text;
+    while let Some(position) = rest.find(needle) {
+        replace(&rest[..position], others, out);
+        out.push(char::from(*mark));
+        rest = &rest[position + needle.len()..];
+    }
+    replace(rest, others, out);
+}
+
+fn port_text(text: &mut String, port: Port) {
+    let _ = write!(text, "{}{}", port.number, if port.enabled { "" } else { "-" });
+}
+
+/// Writes one text back to where it came from. Texts that we wrote ourselves always parse.
+pub(crate) fn restore(instance: &mut Instance, marks: &mut Marks, tag: Tag, key: &str, text: String) {
+    match tag {
+        Tag::Host => {
+            marks.host.clone_from(&text);
+            instance.host_name = text;
+        }
+        Tag::Ip => {
+            marks.ip.clone_from(&text);
+            instance.ip_address = text;
+        }
+        Tag::Port => {
+            instance.port = parse_port(&text);
+            marks.port = instance.port.map_or(String::new(), |port| format!(":{}", port.number));
+        }
+        Tag::Id => instance.key.id = text,
+        Tag::SecurePort => instance.secure_port = parse_port(&text),
+        Tag::NamedPort => instance.ports.extend(parse_named(key, &text)),
+        Tag::Region => instance.locality.region = text,
+        Tag::Zone => instance.locality.zone = text,
+        Tag::SubZone => instance.locality.sub_zone = text,
+        Tag::Weight => instance.capacity.weight = text.parse().ok(),
+        Tag::Total => {
+            instance.capacity.total.extend(text.parse().ok().map(|total| (key.to_owned(), total)));
+        }
+        Tag::Metadata => {
+            instance.metadata.insert(key.to_owned(), text);
+        }
+        Tag::Vip => instance.vip_address = text,
+        Tag::SecureVip => instance.secure_vip_address = text,
+        Tag::Group => instance.app_group = text,
+        Tag::HomePage => instance.urls.home_page = text,
+        Tag::StatusPage => instance.urls.status_page = text,
+        Tag::HealthCheck => instance.urls.health_check = text,
+        Tag::SecureHealthCheck => instance.urls.secure_health_check = text,
+        Tag::DataCenterName => instance.data_center.name = text,
+        Tag::DataCenterClass => instance.data_center.class_name = text,
+        Tag::DataCenterMetadata => {
+            instance.data_center.metadata.insert(key.to_owned(), text);
+        }
+        Tag::Lease => instance.lease = parse_terms(&text),
+        Tag::Sid => instance.legacy.sid = text,
+        Tag::Country => instance.legacy.country_id = text.parse().ok(),
+        Tag::Asg => instance.legacy.asg_name = text,
+        Tag::Coordinating => instance.legacy.is_coordinating_discovery_server = Some(text == "1"),
+        Tag::ImplicitId => instance.legacy.implicit_id = true,
+    }
+}
+
+fn parse_port(text: &str) -> Option<Port> {
+    let number = text.trim_end_matches('-');
+    Some(Port { number: number.parse().ok()?, enabled: number.len() == text.len() })
+}
+
+fn parse_named(name: &str, text: &str) -> Option<NamedPort> {
+    let (number, protocol) = text.split_once('/')?;
+    Some(NamedPort { name: name.to_owned(), number: number.parse().ok()?, protocol: protocol.to_owned() })
+}
+
+pub(crate) fn parse_terms(text: &str) -> LeaseTerms {
+    let (interval, duration) = text.split_once('/').unwrap_or_default();
+    let millis = |text: &str| text.parse().map(Duration::from_millis).unwrap_or_default();
+    LeaseTerms::clamped(millis(interval), millis(duration))
+}

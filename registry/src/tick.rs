@@ -1,0 +1,263 @@
+//! What happens once a second: the sweep of leases, and appointments.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use heureka_model::{Mono, Now, Status};
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+
+use crate::apply::{OwnerWrite, Renewal, Write};
+use crate::events::Cause;
+use crate::preservation::{Allowance, Census, Guard, Lapsed};
+use crate::record::{Life, Record};
+use crate::registry::no_overlay;
+use crate::timers::Due;
+use crate::{Origin, Registry};
+
+/// Time between two ticks.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// A tick later than this finds a server that was paused, whose clients could not reach it.
+const PAUSED: Duration = Duration::from_secs(2);
+
+/// A renewal is overdue after one and a half intervals.
+const OVERDUE: (u64, u64) = (3, 2);
+
+/// Appointments kept per tick, so that no tick takes long; the rest wait a second.
+const APPOINTMENTS: usize = 50_000;
+
+/// State between ticks.
+pub(crate) struct Ticker {
+    last: Mono,
+    random: SmallRng,
+    guard: Guard,
+    /// Renewals since the start, once a second over the last minute.
+    renewals: VecDeque<(Mono, u64)>,
+    /// What the last sweep found.
+    pub(crate) seen: Seen,
+}
+
+/// Figures of the last sweep.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) promised: f64,
+    pub(crate) held: usize,
+    pub(crate) renewals_last_minute: u64,
+}
+
+impl Ticker {
+    pub(crate) fn new(seed: u64, now: Now) -> Self {
+        Self {
+            last: now.mono,
+            random: SmallRng::seed_from_u64(seed),
+            guard: Guard::default(),
+            renewals: VecDeque::from([(now.mono, 0)]),
+            seen: Seen::default(),
+        }
+    }
+}
+
+impl Registry {
+    /// Lets time pass: expiry, ends of overrides, forgetting. To be called once a second; a call more than two
+    /// seconds late means that the server itself was paused, and all leases are extended by what was missed.
+    pub fn tick(&self, now: Now) {
+        let mut ticker = self.ticker.lock();
+        self.allow_for_pause(&mut ticker, now.mono);
+        self.history.lock().note(self.log.head(), now.mono);
+        self.sweep(&mut ticker, now);
+        drop(ticker);
+        self.keep_appointments(now);
+        self.forget_surplus(now);
+    }
+
+    fn allow_for_pause(&self, ticker: &mut Ticker, now: Mono) {
+        let late = now.since(ticker.last).saturating_sub(PERIOD);
+        ticker.last = now;
+        if late > PAUSED {
+            self.counters.paused_ms.fetch_add(late.as_millis() as u64, Ordering::Relaxed);
+        }
+    }
+
+    fn sweep(&self, ticker: &mut Ticker, now: Now) {
+        let census = self.census(now);
+        let renewals = self.renewals_last_minute(ticker, now.mono);
+        self.counters.longest_lease_ms.store(census.longest_ms, Ordering::Relaxed);
+        let allowance = ticker.guard.decide(&self.config.preservation, &census, renewals, now.mono);
+        let (chosen, protected) = self.choose(ticker, &census, allowance);
+        let gone = chosen.iter().filter(|lapsed| self.expire(lapsed.slot, now)).count();
+        ticker.guard.removed(protected, now.mono);
+        ticker.seen = Seen {
+            promised: census.promised,
+            held: census.lapsed.len() - gone,
+            renewals_last_minute: renewals,
+        };
+        let protecting = ticker.guard.is_protecting();
+        self.protection.send_if_modified(|told| std::mem::replace(told, protecting) != protecting);
+    }
+
+    fn renewals_last_minute(&self, ticker: &mut Ticker, now: Mono) -> u64 {
+        let total = self.counters.renewals.load(Ordering::Relaxed);
+        ticker.renewals.push_back((now, total));
+        while ticker.renewals.get(1).is_some_and(|(at, _)| now.since(*at) >= Duration::from_mins(1)) {
+            ticker.renewals.pop_front();
+        }
+        total - ticker.renewals.front().map_or(0, |(_, before)| *before)
+    }
+
+    /// One pass over all leases, without a lock.
+    fn census(&self, now: Now) -> Census {
+        let lease_now = self.lease_now(now);
+        let double = self.config.eureka_double_lease;
+        let mut census = Census::default();
+        let mut rate = Rate::default();
+        for (first, leases) in self.slots.leases() {
+            for (slot, view) in (first..).zip(leases).filter_map(|(slot, lease)| Some((slot, lease.view()?)))
+            {
+                let per_minute = rate.of(view.interval_ms());
+                let duration = view.duration_ms(double);
+                let age = lease_now.0.saturating_sub(view.renewed.0);
+                census.live += 1;
+                census.promised += per_minute;
+                census.longest_ms = census.longest_ms.max(duration);
+                if age > duration {
+                    let overdue = Duration::from_millis(age - duration);
+                    let unprotected = !view.beaten || view.is_down();
+                    census.lapsed.push(Lapsed { slot, overdue, unprotected });
+                } else if view.beaten {
+                    census.expected += per_minute;
+                    let heard = age * OVERDUE.1 <= u64::from(view.interval_ms()) * OVERDUE.0;
+                    census.heard += if heard { per_minute } else { 0.0 };
+                }
+            }
+        }
+        census
+    }
+
+    /// Which lapsed leases go, in random order so that applications share the loss, and how many of them were
+    /// protected. An application with several instances keeps one of them for the next tick.
+    fn choose(&self, ticker: &mut Ticker, census: &Census, allowance: Allowance) -> (Vec<Lapsed>, usize) {
+        let mut lapsed = census.lapsed.clone();
+        lapsed.shuffle(&mut ticker.random);
+        let mut gone: HashMap<*const crate::store::App, Gone> = HashMap::new();
+        let mut protected = 0;
+        let mut chosen = Vec::new();
+        for candidate in lapsed {
+            let free = candidate.unprotected && allowance.unprotected;
+            if !free && (protected == allowance.protected || candidate.overdue < allowance.overdue) {
+                continue;
+            }
+            let Some((_, record)) = self.slots.record(candidate.slot) else { continue };
+            let app = record.app();
+            let gone = gone.entry(std::sync::Arc::as_ptr(app)).or_insert_with(|| Gone::of(&record));
+            if gone.may_take(&record, !free && allowance.keep_last_up) {
+                protected += usize::from(!free);
+                chosen.push(candidate);
+            }
+        }
+        (chosen, protected)
+    }
+
+    /// Removes an instance if its lease has still run out now that nobody can renew it.
+    fn expire(&self, slot: u32, now: Now) -> bool {
+        let Some((_, record)) = self.slots.record(slot) else { return false };
+        self.with_key(record.key().as_ref(), now, |key| {
+            let Ok(held) = key.live() else { return false };
+            let lapsed =
+                self.slots.lease(held.slot).view().is_some_and(|view| {
+                    view.is_expired(self.lease_now(now), self.config.eureka_double_lease)
+                });
+            if !lapsed {
+                return false;
+            }
+            let head = held.record.head();
+            let owner = OwnerWrite {
+                owner: head.owner,
+                incarnation: head.incarnation,
+                dirty: head.dirty,
+                status: head.status,
+            };
+            let write = Write::owner(owner, Life::Expired, Renewal::Keep, Cause::Expired);
+            let removed = key.write(&write, &Origin::System).is_ok();
+            self.counters.expired.fetch_add(u64::from(removed), Ordering::Relaxed);
+            removed
+        })
+    }
+
+    fn keep_appointments(&self, now: Now) {
+        for _ in 0..APPOINTMENTS {
+            let Some(due) = self.timers.lock().next(now.mono) else { return };
+            self.keep(due, now);
+        }
+    }
+
+    /// Forgets the oldest removals while there are more than may be.
+    fn forget_surplus(&self, now: Now) {
+        let max = self.config.tombstone_max as u64;
+        while self.counters.tombstones.load(Ordering::Relaxed) > max {
+            let Some(due) = self.timers.lock().next_forgotten() else { return };
+            self.keep(due, now);
+        }
+    }
+
+    fn keep(&self, due: Due, now: Now) {
+        let (Due::Strip { slot, .. } | Due::Forget { slot, .. } | Due::OverrideEnds { slot, .. }) = due;
+        let Some((_, record)) = self.slots.record(slot) else { return };
+        self.with_key(record.key().as_ref(), now, |key| match due {
+            Due::Strip { revision, .. } => key.strip(revision),
+            Due::Forget { revision, .. } => key.forget(revision),
+            Due::OverrideEnds { stamp, .. } => {
+                let Some(held) = key.held() else { return };
+                let life = held.record.head().life;
+                if held.record.head().overlay.as_ref().is_some_and(|note| note.stamp == stamp) {
+                    let ended = Write::overlay(Some(no_overlay()), Renewal::Keep, Cause::OverrideEnded);
+                    // The key is known already, so room is no question.
+                    let _ = key.write(&Write { life, ..ended }, &Origin::System);
+                }
+            }
+        });
+    }
+}
+
+/// What the sweep has taken from one application at this tick.
+struct Gone {
+    taken: usize,
+    live: usize,
+    up: u32,
+}
+
+impl Gone {
+    fn of(record: &Record) -> Self {
+        let app = record.app();
+        Self { taken: 0, live: app.live(), up: app.tally.lock().counts.get(Status::Up) }
+    }
+
+    fn may_take(&mut self, record: &Record, keep_last_up: bool) -> bool {
+        let up = record.status() == Status::Up;
+        let empties = self.live > 1 && self.taken + 1 >= self.live;
+        if empties || (keep_last_up && up && self.up <= 1) {
+            return false;
+        }
+        self.taken += 1;
+        self.up -= u32::from(up && self.up > 0);
+        true
+    }
+}
+
+/// Renewals per minute of an interval. Neighbouring leases mostly share theirs.
+#[derive(Default)]
+struct Rate {
+    interval_ms: u32,
+    per_minute: f64,
+}
+
+impl Rate {
+    fn of(&mut self, interval_ms: u32) -> f64 {
+        if self.interval_ms != interval_ms {
+            *self = Self { interval_ms, per_minute: 60_000.0 / f64::from(interval_ms.max(1)) };
+        }
+        self.per_minute
+    }
+}

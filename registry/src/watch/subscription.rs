@@ -1,0 +1,273 @@
+//! One subscription.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use heureka_model::{
+    Action, Change, ChangeKind, Now, Registration, RemovalReason, Selectors, SetDigest, Wall,
+};
+
+use super::tally::Tally;
+use crate::Registry;
+use crate::log::Recent;
+use crate::record::{Life, Record};
+
+/// Keys examined per poll at most, matching or not.
+const SHARE: usize = 2048;
+
+/// Where a subscription starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// With everything that is there.
+    Full,
+    /// With what changed after this revision. The caller has checked it against the floor.
+    After(u64),
+    /// With the next change.
+    Live,
+}
+
+/// A cursor into the log with a filter.
+#[derive(Debug)]
+pub struct Subscription {
+    selectors: Selectors,
+    /// Everything up to here was examined.
+    position: u64,
+    /// Up to here the ring's old records are not what the subscriber holds.
+    seam: u64,
+    /// Up to here removals are left out, since the subscriber started with nothing.
+    fresh: u64,
+    /// Up to here only the index is read: it tells each key once, as it is.
+    catch_up: u64,
+    /// The subscriber holds the whole set once it is told everything, so that a fingerprint means something.
+    complete: bool,
+    /// Where the subscriber stands for the floor: a pass from zero counts as standing at the head it took first.
+    safe: u64,
+    lost: bool,
+    tally: Option<Tally>,
+}
+
+/// What a subscription has to tell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Batch {
+    /// Changes, at most one per key.
+    pub changes: Vec<Change>,
+    /// Revision up to which everything is told once these changes are.
+    pub revision: u64,
+    /// When the oldest of these changes was committed.
+    pub committed: Option<Wall>,
+    /// The subscription is where it can get for now; wait for the next head.
+    pub at_head: bool,
+}
+
+impl Subscription {
+    /// A subscription.
+    #[must_use]
+    pub fn new(registry: &Registry, selectors: Selectors, start: Start) -> Self {
+        let head = registry.head();
+        let (position, fresh) = match start {
+            Start::Full => (0, head),
+            Start::After(revision) => (revision.min(head), 0),
+            Start::Live => (head, 0),
+        };
+        // A live start holds nothing, a resumed one what it held then: neither is what the ring calls old.
+        Self {
+            selectors,
+            position,
+            seam: head,
+            fresh,
+            catch_up: head,
+            complete: start != Start::Live,
+            safe: position.max(fresh),
+            lost: false,
+            tally: None,
+        }
+    }
+
+    /// The next changes, at most `max` of them. The work is bounded even when nothing matches: a batch may be
+    /// empty and not yet `at_head`.
+    pub fn poll(&mut self, registry: &Registry, max: usize, now: Now) -> Batch {
+        let bound = self.bound(registry);
+        let mut batch = Batch { revision: self.position, ..Batch::default() };
+        if self.position < bound && !self.lost {
+            let behind = self.position < self.catch_up;
+            if behind || !self.poll_ring(registry, bound, max, now, &mut batch) {
+                self.poll_index(registry, bound, max, now, &mut batch);
+            }
+        }
+        batch.revision = self.position;
+        batch.at_head = self.position >= bound;
+        batch
+    }
+
+    /// Revision up to which everything was told.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Fingerprint of the subscribed set, once it is known for the very position that the subscriber was told.
+    /// When it is not, the next polls stop at a revision where it is; ask again when they are `at_head`. There is
+    /// none for a subscriber that started with [`Start::Live`].
+    pub fn digest(&mut self, registry: &Registry) -> Option<SetDigest> {
+        // Below the seam the subscriber may lack what moved on while the index was read.
+        if !self.complete || self.position < self.seam {
+            return None;
+        }
+        if self.tally.is_none_or(|tally| tally.revision < self.position) {
+            self.tally = Some(Tally::take(registry, &self.selectors));
+        }
+        self.tally.filter(|tally| tally.revision == self.position).map(|tally| tally.digest)
+    }
+
+    /// Forgetting has overtaken the position: what was missed cannot be told any more, start again.
+    #[must_use]
+    pub fn is_lost(&self, registry: &Registry) -> bool {
+        self.lost || registry.floor() > self.safe
+    }
+
+    fn bound(&self, registry: &Registry) -> u64 {
+        let ahead = self.tally.filter(|tally| tally.revision > self.position);
+        ahead.map_or_else(|| registry.head(), |tally| tally.revision)
+    }
+
+    /// Reads on in the ring; false when it does not reach back to the position.
+    fn poll_ring(
+        &mut self,
+        registry: &Registry,
+        bound: u64,
+        max: usize,
+        now: Now,
+        batch: &mut Batch,
+    ) -> bool {
+        let mut told = HashSet::new();
+        let start = self.position;
+        for _ in 0..SHARE {
+            if self.position == bound || batch.changes.len() >= max {
+                break;
+            }
+            let Some(recent) = registry.recent(self.position + 1) else { break };
+            // One change per key and batch: the key's next one opens the next batch.
+            if !told.insert(recent.slot) {
+                break;
+            }
+            let change = self.judge(&recent, registry, now);
+            batch.push(change, &recent.new);
+            self.position += 1;
+            self.safe = self.safe.max(self.position);
+        }
+        self.position > start
+    }
+
+    fn judge(&mut self, recent: &Recent, registry: &Registry, now: Now) -> Option<Change> {
+        let app = recent.new.app();
+        let covered = self.selectors.covers_app(&app.namespace.name, &app.name);
+        let matches = |view: &Arc<Registration>| self.selectors.matches(view);
+        let old = covered && recent.old_view().is_some_and(matches);
+        let view = if covered { recent.new_view(|| registry.renewed(recent.slot, now)) } else { None };
+        let new = view.is_some_and(matches);
+        self.count(recent, old, new);
+        if !covered {
+            return None;
+        }
+        if recent.revision <= self.seam {
+            return self.untracked(recent.revision, &recent.new, view.filter(|_| new).cloned());
+        }
+        match (old, new) {
+            (false, false) => None,
+            (false, true) => Some(told(ChangeKind::Added, recent.revision, view?)),
+            (true, true) => Some(told(ChangeKind::Modified, recent.revision, view?)),
+            (true, false) => Some(removed(recent.revision, &recent.new)),
+        }
+    }
+
+    fn count(&mut self, recent: &Recent, old: bool, new: bool) {
+        match &mut self.tally {
+            Some(tally) if recent.revision == tally.revision + 1 => tally.advance(recent, old, new),
+            _ => {}
+        }
+    }
+
+    fn poll_index(&mut self, registry: &Registry, bound: u64, max: usize, now: Now, batch: &mut Batch) {
+        let budget = SHARE.min(max.max(1));
+        let mut changes = Vec::new();
+        let walked =
+            registry.log.walk(&registry.slots, self.position, bound, budget, |revision, slot, record| {
+                changes.push((self.examine(registry, revision, slot, &record, now), record));
+            });
+        if registry.floor() > self.safe {
+            self.lost = true;
+            return;
+        }
+        changes.into_iter().for_each(|(change, record)| batch.push(change, &record));
+        self.position = walked.position;
+        self.safe = self.safe.max(self.position);
+        self.seam = registry.head();
+    }
+
+    fn examine(
+        &self,
+        registry: &Registry,
+        revision: u64,
+        slot: u32,
+        record: &Record,
+        now: Now,
+    ) -> Option<Change> {
+        let app = record.app();
+        if !self.selectors.covers_app(&app.namespace.name, &app.name) {
+            return None;
+        }
+        let view = record.is_live().then(|| record.registration(revision, registry.renewed(slot, now)));
+        self.untracked(revision, record, view.filter(|view| self.selectors.matches(view)).map(Arc::new))
+    }
+
+    /// What is told when nothing is known of what the subscriber holds.
+    fn untracked(
+        &self,
+        revision: u64,
+        record: &Record,
+        matching: Option<Arc<Registration>>,
+    ) -> Option<Change> {
+        let Some(view) = matching else {
+            let concerns = revision > self.fresh && self.selectors.covers_key(record.key().as_ref());
+            return concerns.then(|| removed(revision, record));
+        };
+        let entered = revision <= self.fresh || record.head().action == Action::Added;
+        let kind = if entered { ChangeKind::Added } else { ChangeKind::Modified };
+        Some(told(kind, revision, &view))
+    }
+}
+
+impl Batch {
+    fn push(&mut self, change: Option<Change>, record: &Record) {
+        if let Some(change) = change {
+            let at = record.head().updated;
+            self.committed = Some(self.committed.map_or(at, |earlier| earlier.min(at)));
+            self.changes.push(change);
+        }
+    }
+}
+
+fn told(kind: ChangeKind, revision: u64, view: &Arc<Registration>) -> Change {
+    Change {
+        kind,
+        key: view.instance.key.clone(),
+        version: view.version,
+        revision,
+        registration: Some(Arc::clone(view)),
+    }
+}
+
+fn removed(revision: u64, record: &Record) -> Change {
+    let reason = match record.head().life {
+        Life::Live => RemovalReason::FilteredOut,
+        Life::Cancelled => RemovalReason::Cancelled,
+        Life::Expired => RemovalReason::Expired,
+    };
+    Change {
+        kind: ChangeKind::Removed(reason),
+        key: record.key(),
+        version: record.version(),
+        revision,
+        registration: None,
+    }
+}
