@@ -43,6 +43,21 @@ pub struct Registry {
     pub(crate) protection: watch::Sender<bool>,
 }
 
+/// Sizes that no operator sets, but tests do, to reach the rare paths.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tuning {
+    /// Bits of the key hashes that count.
+    pub(crate) hash_mask: u64,
+    /// Changes kept with what was before.
+    pub(crate) ring: usize,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self { hash_mask: u64::MAX, ring: 8192 }
+    }
+}
+
 /// What is counted as it happens.
 #[derive(Default)]
 pub(crate) struct Counters {
@@ -66,17 +81,16 @@ impl Registry {
     /// An empty registry.
     #[must_use]
     pub fn new(config: Config, seeds: Seeds, now: Now) -> Self {
-        Self::with_hash_mask(config, seeds, u64::MAX, now)
+        Self::tuned(config, seeds, Tuning::default(), now)
     }
 
-    /// An empty registry that looks at these bits of the key hashes only.
-    pub(crate) fn with_hash_mask(config: Config, seeds: Seeds, mask: u64, now: Now) -> Self {
+    pub(crate) fn tuned(config: Config, seeds: Seeds, tuning: Tuning, now: Now) -> Self {
         Self {
             boot: seeds.boot,
-            index: Index::new(seeds.hash, mask),
+            index: Index::new(seeds.hash, tuning.hash_mask),
             slots: Slots::new(),
             apps: Apps::default(),
-            log: Log::new(seeds.boot),
+            log: Log::new(seeds.boot, tuning.ring),
             usage: Arc::default(),
             counters: Counters::default(),
             events: Events::default(),

@@ -3,7 +3,7 @@
 use crate::{Instance, LeaseTimes, Status, StatusCounts, Version, Wall, effective_status, instance_hash};
 
 /// What the operator wrote about an instance. Kept beside the owner's record, never inside it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Overlay {
     /// Override of the status.
     pub status: Option<StatusOverride>,
@@ -12,7 +12,7 @@ pub struct Overlay {
 }
 
 /// An operator's status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StatusOverride {
     /// Status that readers see instead of the owner's.
     pub status: Status,
@@ -21,7 +21,7 @@ pub struct StatusOverride {
 }
 
 /// Planned removal of an instance.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DrainPlan {
     /// When draining began.
     pub start: Option<Wall>,

@@ -78,7 +78,7 @@ pub(crate) struct Committed {
 }
 
 impl Log {
-    pub(crate) fn new(boot: u64) -> Self {
+    pub(crate) fn new(boot: u64, ring: usize) -> Self {
         Self {
             sequencer: Mutex::new(Sequencer {
                 head: 0,
@@ -86,7 +86,7 @@ impl Log {
                 window: Window::default(),
             }),
             segments: Segments::default(),
-            ring: Ring::new(),
+            ring: Ring::new(ring),
             head: AtomicU64::new(0),
             floor: AtomicU64::new(0),
             heads: watch::Sender::new(0),

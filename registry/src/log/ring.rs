@@ -7,16 +7,13 @@ use parking_lot::Mutex;
 
 use crate::record::Record;
 
-/// Changes kept at most.
-const CHANGES: usize = 8192;
-
 /// Bytes of records kept at most; a few huge instances shorten the ring, and readers behind it use the index.
 const BYTES: u64 = 8 << 20;
 
 /// Changes whose decoded form is kept for the next reader. Readers at the head are within a few of each other.
 const DECODED: u64 = 256;
 
-/// One slot a revision modulo [`CHANGES`]. Written by the holder of the sequencer, read by anyone.
+/// One slot a revision modulo the number of slots. Written by the holder of the sequencer, read by anyone.
 pub(crate) struct Ring(Box<[Mutex<Option<Entry>>]>);
 
 struct Entry {
@@ -55,8 +52,9 @@ struct Views {
 }
 
 impl Ring {
-    pub(crate) fn new() -> Self {
-        Self((0..CHANGES).map(|_| Mutex::default()).collect())
+    /// A ring of so many changes.
+    pub(crate) fn new(changes: usize) -> Self {
+        Self((0..changes).map(|_| Mutex::default()).collect())
     }
 
     /// Adds the newest change and returns what it displaces, to be freed outside the sequencer.
@@ -73,7 +71,7 @@ impl Ring {
         window.oldest = window.oldest.max(1);
         let entry = Entry { revision, slot, old, new, views: None };
         displaced.take(window, self.at(revision).lock().replace(entry));
-        window.oldest = window.oldest.max((revision + 1).saturating_sub(CHANGES as u64));
+        window.oldest = window.oldest.max((revision + 1).saturating_sub(self.0.len() as u64));
         while window.bytes > BYTES && window.oldest < revision {
             displaced.take(window, self.at(window.oldest).lock().take());
             window.oldest += 1;
@@ -98,7 +96,7 @@ impl Ring {
     }
 
     fn at(&self, revision: u64) -> &Mutex<Option<Entry>> {
-        &self.0[revision as usize % CHANGES]
+        &self.0[revision as usize % self.0.len()]
     }
 }
 

@@ -26,8 +26,9 @@ impl KeyState {
     /// The state that both sides end with. `self` and `other` are of one key.
     #[must_use]
     pub fn merge(self, other: Self) -> Self {
+        // Equal stamps mean equal overlays; should they ever not, every server picks the same one.
         let (overlay_stamp, overlay) =
-            newer_overlay((self.overlay_stamp, self.overlay), (other.overlay_stamp, other.overlay));
+            (self.overlay_stamp, self.overlay).max((other.overlay_stamp, other.overlay));
         Self { key: self.key, owner: self.owner.merge(other.owner), overlay_stamp, overlay }
     }
 }
@@ -166,10 +167,6 @@ fn order(held: &Held) -> (u64, Stamp) {
 
 fn differs(held: &Held, state: &KeyState) -> bool {
     held.record.head().life != state.owner.content.life()
-}
-
-fn newer_overlay(one: (Stamp, Overlay), other: (Stamp, Overlay)) -> (Stamp, Overlay) {
-    if one.0 >= other.0 { one } else { other }
 }
 
 fn ends(overlay: Overlay, now: Now) -> Option<Mono> {

@@ -1,5 +1,10 @@
-//! Scenarios of the core on a clock that tests move by hand.
+//! Scenarios of the core on a clock that tests move by hand, and proofs against naive models.
 
+mod convergence;
+mod laws;
 mod leases;
+mod model;
+mod subscriptions;
 mod support;
+mod threads;
 mod writes;

@@ -1,0 +1,161 @@
+//! Writers and readers at once. Each test ends after a fixed amount of work.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use heureka_model::{Action, Status, StatusCounts};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+
+use super::subscriptions::{Client, selections};
+use super::support::{GRPC, REST, START, World, instance, key};
+use crate::registry::Tuning;
+use crate::{Beat, Claim, Config, Registry, Seeds, SetOverride};
+
+const KEYS: u32 = 60;
+const WRITES: u32 = 12_000;
+
+fn world(ring: usize) -> World {
+    let mut world = World::new(Config::default());
+    let seeds = Seeds { boot: 1, hash: 7, shuffle: 11 };
+    world.registry =
+        Registry::tuned(Config::default(), seeds, Tuning { ring, ..Tuning::default() }, START).into();
+    world
+}
+
+fn write(world: &World, random: &mut SmallRng) {
+    let app = ["A", "B"][random.random_range(0..2_usize)];
+    let id = random.random_range(0..KEYS).to_string();
+    match random.random_range(0..8) {
+        0 => drop(world.cancel(app, &id)),
+        1 | 2 => {
+            let status = [Status::Up, Status::OutOfService][random.random_range(0..2_usize)];
+            let set = SetOverride { status, ttl: None, drain: None };
+            let _ = world.registry.set_override(key(app, &id), set, &GRPC, world.now);
+        }
+        3 => drop(world.registry.clear_override(key(app, &id), None, &GRPC, world.now)),
+        _ => {
+            let mut new = instance(app, &id);
+            new.status = [Status::Up, Status::Starting][random.random_range(0..2_usize)];
+            new.metadata.insert("k".into(), random.random_range(0..3).to_string());
+            let _ = world.registry.register(new, Claim::Next, crate::RegisterMode::Upsert, &GRPC, world.now);
+        }
+    }
+}
+
+/// Two writers until they are through, then `over` is set; beside them `readers`.
+fn race(world: &World, readers: &[&(dyn Fn(&AtomicBool) + Sync)]) {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..2_u64)
+            .map(|seed| {
+                scope.spawn(move || {
+                    let mut random = SmallRng::seed_from_u64(seed);
+                    (0..WRITES).for_each(|_| write(world, &mut random));
+                })
+            })
+            .collect();
+        for reader in readers {
+            scope.spawn(|| reader(&over));
+        }
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        over.store(true, Ordering::Release);
+    });
+}
+
+#[test]
+fn subscribers_beside_writers_end_with_the_set_they_asked_for() {
+    for ring in [8192, 32] {
+        let world = world(ring);
+        let eager = |selection: usize| {
+            let world = &world;
+            move |over: &AtomicBool| {
+                let mut client = Client::new(&world.registry, &selections()[selection]);
+                while !over.load(Ordering::Acquire) {
+                    client.poll(world, 20);
+                }
+                client.settle(world);
+            }
+        };
+        let lagging = |over: &AtomicBool| {
+            let mut client = Client::new(&world.registry, &selections()[0]);
+            while !over.load(Ordering::Acquire) {
+                client.poll(&world, 3);
+                std::thread::yield_now();
+            }
+            client.settle(&world);
+        };
+        race(&world, &[&eager(0), &eager(4), &lagging]);
+    }
+}
+
+#[test]
+fn the_delta_and_its_hash_are_of_one_moment_beside_writers() {
+    let world = world(8192);
+    let reader = |over: &AtomicBool| {
+        let mut view: HashMap<(String, String), Status> = HashMap::new();
+        let mut last = 0;
+        let mut rounds = 0;
+        while !over.load(Ordering::Acquire) || rounds == 0 {
+            let delta = world.registry.delta(world.now);
+            assert!(delta.revision >= last);
+            last = delta.revision;
+            rounds += 1;
+            for (action, change) in &delta.changes {
+                let key = (change.instance.key.app.clone(), change.instance.key.id.clone());
+                match action {
+                    Action::Deleted => drop(view.remove(&key)),
+                    Action::Added | Action::Modified => drop(view.insert(key, change.status())),
+                }
+            }
+            let counts: StatusCounts = view.values().copied().collect();
+            assert_eq!(counts, delta.counts, "at {}", delta.revision);
+        }
+    };
+    race(&world, &[&reader]);
+}
+
+#[test]
+fn lists_beside_writers_hold_each_key_once_and_in_order() {
+    let world = world(8192);
+    let reader = |over: &AtomicBool| {
+        while !over.load(Ordering::Acquire) {
+            let page = world.registry.page(&selections()[0], None, 1000, world.now);
+            let keys: Vec<_> = page.instances.iter().map(|listed| &listed.instance.key).collect();
+            assert!(keys.is_sorted_by(|one, other| one < other));
+        }
+    };
+    race(&world, &[&reader]);
+}
+
+#[test]
+fn renewals_beside_a_sweep_keep_what_they_renewed() {
+    let world = world(8192);
+    let ids: Vec<String> = (0..50).map(|id| id.to_string()).collect();
+    for id in &ids {
+        world.register(super::support::leased("R", id, 3));
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut now = world.now;
+            for _ in 0..200 {
+                now.mono.0 += 1000;
+                // At the very moment at which leases run out, or just before.
+                world.registry.tick(now);
+                for id in &ids {
+                    let renewed = world.registry.renew(key("R", id), Beat::Plain, None, &REST, now).is_ok();
+                    assert_eq!(renewed, world.registry.get(key("R", id), now).is_some());
+                }
+            }
+        });
+        scope.spawn(|| {
+            let mut random = SmallRng::seed_from_u64(5);
+            for _ in 0..WRITES {
+                let id = random.random_range(0..100).to_string();
+                world.register(super::support::leased("OTHER", &id, 3));
+                world.cancel("OTHER", &id);
+            }
+        });
+    });
+    assert_eq!(world.registry.application("", "R", world.now).map(|app| app.instances.len()), Some(50));
+}
