@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use heureka_model::{Version, Wall};
 
+use crate::apply::Held;
 use crate::record::Life;
 use crate::{Claim, Refused, Writer};
 
@@ -31,6 +32,32 @@ pub(crate) struct Stored {
     pub(crate) same_address: bool,
     /// Consecutive heartbeats that carried the incoming record's lower stamp.
     pub(crate) lower_beats: u8,
+}
+
+impl Stored {
+    /// What is held, compared with nothing yet.
+    pub(crate) fn of(held: &Held) -> Self {
+        let head = held.record.head();
+        Self {
+            life: head.life,
+            version: held.record.version(),
+            incarnation: head.incarnation,
+            dirty: head.dirty,
+            same_content: false,
+            same_address: false,
+            lower_beats: 0,
+        }
+    }
+}
+
+impl Claim {
+    /// The writing process folded to a word; 0 when it named none.
+    pub(crate) fn incarnation(self) -> u64 {
+        match self {
+            Self::Writer(writer) => fold(writer.incarnation),
+            Self::Next | Self::Stamp | Self::PeerStamp => 0,
+        }
+    }
 }
 
 /// What becomes of a registration.

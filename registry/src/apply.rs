@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use heureka_model::{Action, Instance, KeyHasher, KeyRef, Mono, Now, Registration, Stamp, Status, Wall};
+use heureka_model::{Action, KeyHasher, KeyRef, Mono, Now, Registration, Stamp, Status, Wall};
 
 use crate::events::{Cause, Noted};
 use crate::leases::LeaseFlags;
@@ -342,11 +342,6 @@ impl OwnerWrite {
     pub(crate) fn after(record: &Record, status: Status) -> Self {
         let head = record.head();
         Self { owner: head.owner.saturating_add(1), incarnation: head.incarnation, dirty: head.dirty, status }
-    }
-
-    /// An instance as registered.
-    pub(crate) fn of(instance: &Instance, owner: u64, incarnation: u64) -> Self {
-        Self { owner, incarnation, dirty: instance.last_dirty, status: instance.status }
     }
 }
 

@@ -23,6 +23,13 @@ pub enum Origin {
     System,
 }
 
+impl Origin {
+    /// Whether the original's habits apply.
+    pub(crate) fn is_rest(&self) -> bool {
+        matches!(self, Self::Client { surface: Surface::Rest, .. })
+    }
+}
+
 /// The wires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Surface {

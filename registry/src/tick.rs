@@ -11,9 +11,9 @@ use rand::seq::SliceRandom;
 
 use crate::apply::{OwnerWrite, Renewal, Write};
 use crate::events::Cause;
+use crate::overrides::no_overlay;
 use crate::preservation::{Allowance, Census, Guard, Lapsed};
 use crate::record::{Life, Record};
-use crate::registry::no_overlay;
 use crate::timers::Due;
 use crate::{Origin, Registry};
 

@@ -115,13 +115,13 @@ impl Cluster {
         match op {
             Op::Native { incarnation, version, first } => {
                 let writer = Writer { incarnation: [*incarnation; 16], version: *version, first: *first };
-                let _ = registry.register(record, Claim::Writer(writer), RegisterMode::Upsert, &GRPC, now);
+                let _ = registry.register(&record, Claim::Writer(writer), RegisterMode::Upsert, &GRPC, now);
             }
             Op::Eureka { stamp } => {
                 record.last_dirty = Some(Wall(*stamp));
-                let _ = registry.register(record, Claim::Stamp, RegisterMode::Upsert, &REST, now);
+                let _ = registry.register(&record, Claim::Stamp, RegisterMode::Upsert, &REST, now);
             }
-            Op::Next => drop(registry.register(record, Claim::Next, RegisterMode::Upsert, &GRPC, now)),
+            Op::Next => drop(registry.register(&record, Claim::Next, RegisterMode::Upsert, &GRPC, now)),
             Op::Cancel => drop(registry.cancel(key("R", id), Claim::Next, &REST, now)),
             Op::Override(ttl) => {
                 let set = SetOverride {

@@ -378,7 +378,7 @@ impl Pair {
                 new.lease = LeaseTerms::clamped(Duration::from_secs(1), Duration::from_secs(*lease));
                 new.last_dirty = (*group != 1).then_some(Wall(*version));
                 let mode = if *create_only { RegisterMode::CreateOnly } else { RegisterMode::Upsert };
-                let ours = registry.register(new.clone(), claim, mode, &GRPC, now);
+                let ours = registry.register(&new, claim, mode, &GRPC, now);
                 let theirs = model.register(&new, claim, *create_only);
                 assert_eq!(ours.as_ref().ok().map(|ours| ours.applied), theirs.ok(), "{ours:?}");
             }

@@ -1,5 +1,6 @@
 //! A registry on a manual clock.
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,8 +52,8 @@ impl World {
         self.now.wall.0 += seconds * 1000;
     }
 
-    pub(super) fn register(&self, instance: Instance) -> Registered {
-        self.registry.register(instance, Claim::Stamp, RegisterMode::Upsert, &REST, self.now).unwrap()
+    pub(super) fn register(&self, instance: impl Borrow<Instance>) -> Registered {
+        self.registry.register(instance.borrow(), Claim::Stamp, RegisterMode::Upsert, &REST, self.now).unwrap()
     }
 
     pub(super) fn renew(&self, app: &str, id: &str) -> bool {

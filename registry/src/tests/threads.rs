@@ -38,7 +38,7 @@ fn write(world: &World, random: &mut SmallRng) {
             let mut new = instance(app, &id);
             new.status = [Status::Up, Status::Starting][random.random_range(0..2_usize)];
             new.metadata.insert("k".into(), random.random_range(0..3).to_string());
-            let _ = world.registry.register(new, Claim::Next, crate::RegisterMode::Upsert, &GRPC, world.now);
+            let _ = world.registry.register(&new, Claim::Next, crate::RegisterMode::Upsert, &GRPC, world.now);
         }
     }
 }

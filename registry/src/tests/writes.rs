@@ -106,7 +106,7 @@ fn a_late_register_after_a_cancel() {
     world.cancel("W", "l2");
     let copy = stamped("l2", Status::Up, 99);
     let late =
-        world.registry.register(copy, Claim::PeerStamp, RegisterMode::Upsert, &Origin::Peer, world.now);
+        world.registry.register(&copy, Claim::PeerStamp, RegisterMode::Upsert, &Origin::Peer, world.now);
     assert!(!late.unwrap().applied);
     assert_eq!(world.status("W", "l2"), None);
 
@@ -124,7 +124,7 @@ fn native_writers_adopt_and_retry() {
     let register = |incarnation, version, first, group: &str| {
         let writer = Writer { incarnation: [incarnation; 16], version, first };
         let instance = Instance { app_group: group.into(), ..instance("W", "n") };
-        world.registry.register(instance, Claim::Writer(writer), RegisterMode::Upsert, &GRPC, world.now)
+        world.registry.register(&instance, Claim::Writer(writer), RegisterMode::Upsert, &GRPC, world.now)
     };
     let first = register(1, 10, true, "a").unwrap();
     assert_eq!((first.version.owner, first.created), (10, true));
@@ -145,7 +145,7 @@ fn create_only_refuses_a_live_instance_but_not_its_own_retry() {
     let create = |incarnation| {
         let writer = Writer { incarnation: [incarnation; 16], version: 10, first: true };
         let mode = RegisterMode::CreateOnly;
-        world.registry.register(instance("W", "c"), Claim::Writer(writer), mode, &GRPC, world.now)
+        world.registry.register(&instance("W", "c"), Claim::Writer(writer), mode, &GRPC, world.now)
     };
     assert!(create(1).unwrap().created);
     assert!(!create(1).unwrap().created);
@@ -160,7 +160,7 @@ fn a_cancel_of_an_unknown_key_is_remembered() {
     assert!(!world.cancel("W", "never"));
     let copy = stamped("never", Status::Up, 99);
     let late =
-        world.registry.register(copy, Claim::PeerStamp, RegisterMode::Upsert, &Origin::Peer, world.now);
+        world.registry.register(&copy, Claim::PeerStamp, RegisterMode::Upsert, &Origin::Peer, world.now);
     assert!(!late.unwrap().applied);
     let head = world.registry.head();
     assert!(!world.cancel("W", "never"));
@@ -320,7 +320,7 @@ fn a_full_registry_keeps_what_it_has() {
     let mut refused = 0;
     for n in 0..200 {
         let new = instance("F", &n.to_string());
-        let result = world.registry.register(new, Claim::Stamp, RegisterMode::Upsert, &REST, world.now);
+        let result = world.registry.register(&new, Claim::Stamp, RegisterMode::Upsert, &REST, world.now);
         refused += usize::from(result == Err(Refused::Full));
     }
     assert!((1..199).contains(&refused), "{refused}");

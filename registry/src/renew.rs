@@ -1,0 +1,102 @@
+//! Renewing: the hot path.
+
+use heureka_model::{KeyRef, Now, Status};
+
+use crate::apply::{OwnerWrite, Renewal, Write};
+use crate::events::Cause;
+use crate::record::Life;
+use crate::store::KeyHash;
+use crate::{Beat, Origin, Refused, Registry, Renewed};
+
+impl Registry {
+    /// Renews a lease: one look-up and one store while nothing is compared. A `status` that differs from the
+    /// owner's stored one is a write of the owner's record.
+    ///
+    /// # Errors
+    /// [`Refused::NotFound`], also over REST for an instance whose owner reported UNKNOWN;
+    /// [`Refused::Outdated`] when the caller knows a newer record, with the lease renewed all the same;
+    /// [`Refused::Conflict`] when a peer knows an older one.
+    pub fn renew(
+        &self,
+        key: KeyRef<'_>,
+        beat: Beat,
+        status: Option<Status>,
+        origin: &Origin,
+        now: Now,
+    ) -> Result<Renewed, Refused> {
+        let hash = self.index.hash(key);
+        let renewed = self.index.read(hash, |slots| {
+            let slot = slots.iter().find(|slot| self.slots.lease(*slot).belongs_to(hash.fingerprint));
+            slot.map(|slot| self.beat(slot, hash, beat, origin, now))
+        });
+        let renewed = renewed.unwrap_or(Err(Refused::NotFound))?;
+        if let Some(status) = status {
+            self.report_status(key, status, origin, now)?;
+        }
+        Ok(renewed)
+    }
+
+    fn beat(
+        &self,
+        slot: u32,
+        hash: KeyHash,
+        beat: Beat,
+        origin: &Origin,
+        now: Now,
+    ) -> Result<Renewed, Refused> {
+        let lease = self.slots.lease(slot);
+        let view = lease.view().ok_or(Refused::NotFound)?;
+        if view.is_unknown() && origin.is_rest() {
+            return Err(Refused::NotFound);
+        }
+        if !self.renew_slot(slot, hash, now) {
+            return Err(Refused::NotFound);
+        }
+        if beat != Beat::Plain {
+            self.compare(slot, beat, now)?;
+        }
+        let override_status = view.is_overridden().then(|| self.slots.record(slot)).flatten();
+        let override_status = override_status.and_then(|(_, record)| record.overlay().status);
+        Ok(Renewed { override_status: override_status.map(|set| set.status), next: view.interval() })
+    }
+
+    /// Compares what a renewal tells with the stored record.
+    fn compare(&self, slot: u32, beat: Beat, now: Now) -> Result<(), Refused> {
+        let Some((revision, record)) = self.slots.record(slot) else { return Err(Refused::NotFound) };
+        let known = record.head().dirty;
+        match beat {
+            Beat::Plain => Ok(()),
+            Beat::Writer(writer) if writer.version > record.head().owner => Err(Refused::Outdated),
+            Beat::Writer(_) => Ok(()),
+            Beat::Stamp(stamp) | Beat::PeerStamp(stamp) if Some(stamp) > known => Err(Refused::Outdated),
+            Beat::PeerStamp(stamp) if Some(stamp) < known => {
+                Err(Refused::Conflict(Box::new(record.registration(revision, self.renewed(slot, now)))))
+            }
+            Beat::Stamp(stamp) if Some(stamp) < known => {
+                self.lower_beats.count(slot, stamp);
+                Ok(())
+            }
+            Beat::Stamp(_) | Beat::PeerStamp(_) => {
+                self.lower_beats.clear(slot);
+                Ok(())
+            }
+        }
+    }
+
+    fn report_status(
+        &self,
+        key: KeyRef<'_>,
+        status: Status,
+        origin: &Origin,
+        now: Now,
+    ) -> Result<(), Refused> {
+        self.with_key(key, now, |key| {
+            let record = key.live()?.record.clone();
+            if record.head().status == status {
+                return Ok(());
+            }
+            let owner = OwnerWrite::after(&record, status);
+            key.write(&Write::owner(owner, Life::Live, Renewal::Keep, Cause::StatusReported), origin)
+        })
+    }
+}
