@@ -161,7 +161,7 @@ impl Registry {
     }
 
     /// Removes an instance if its lease has still run out now that nobody can renew it.
-    fn expire(&self, slot: u32, now: Now) -> bool {
+    pub(crate) fn expire(&self, slot: u32, now: Now) -> bool {
         let Some((_, record)) = self.slots.record(slot) else { return false };
         self.with_key(record.key().as_ref(), now, |key| {
             let Ok(held) = key.live() else { return false };

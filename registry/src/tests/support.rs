@@ -53,7 +53,9 @@ impl World {
     }
 
     pub(super) fn register(&self, instance: impl Borrow<Instance>) -> Registered {
-        self.registry.register(instance.borrow(), Claim::Stamp, RegisterMode::Upsert, &REST, self.now).unwrap()
+        self.registry
+            .register(instance.borrow(), Claim::Stamp, RegisterMode::Upsert, &REST, self.now)
+            .unwrap()
     }
 
     pub(super) fn renew(&self, app: &str, id: &str) -> bool {

@@ -1,9 +1,9 @@
 //! Writers and readers at once. Each test ends after a fixed amount of work.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use heureka_model::{Action, Status, StatusCounts};
+use heureka_model::{Action, Mono, Now, Status, StatusCounts};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
@@ -130,32 +130,55 @@ fn lists_beside_writers_hold_each_key_once_and_in_order() {
 
 #[test]
 fn renewals_beside_a_sweep_keep_what_they_renewed() {
+    const LEASE_MS: u64 = 3000;
+    const STEPS: u64 = 6000;
     let world = world(8192);
-    let ids: Vec<String> = (0..50).map(|id| id.to_string()).collect();
-    for id in &ids {
-        world.register(super::support::leased("R", id, 3));
-    }
+    let clock = AtomicU64::new(0);
+    let at = |mono| Now { mono: Mono(mono), wall: START.wall };
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut now = world.now;
-            for _ in 0..200 {
-                now.mono.0 += 1000;
-                // At the very moment at which leases run out, or just before.
-                world.registry.tick(now);
-                for id in &ids {
-                    let renewed = world.registry.renew(key("R", id), Beat::Plain, None, &REST, now).is_ok();
-                    assert_eq!(renewed, world.registry.get(key("R", id), now).is_some());
+            for _ in 0..STEPS {
+                let now = clock.fetch_add(1000, Ordering::SeqCst) + 1000;
+                world.registry.tick(at(now));
+            }
+        });
+        for renewer in 0..2_u64 {
+            let (world, clock) = (&world, &clock);
+            scope.spawn(move || {
+                let mut random = SmallRng::seed_from_u64(renewer);
+                let id = renewer.to_string();
+                loop {
+                    let now = clock.load(Ordering::SeqCst);
+                    if now >= STEPS * 1000 {
+                        return;
+                    }
+                    if world.registry.renew(key("R", &id), Beat::Plain, None, &REST, at(now)).is_err() {
+                        world.register(super::support::leased("R", &id, LEASE_MS / 1000));
+                        continue;
+                    }
+                    let there = world.registry.get(key("R", &id), at(now)).is_some();
+                    let later = clock.load(Ordering::SeqCst);
+                    assert!(there || later > now + LEASE_MS, "renewed at {now}, gone by {later}");
+                    // Until about when the lease runs out, so that the sweep and the next renewal meet.
+                    let next = now + LEASE_MS + random.random_range(0..2) * 1000;
+                    while clock.load(Ordering::SeqCst) < next.min(STEPS * 1000) {
+                        std::hint::spin_loop();
+                    }
                 }
-            }
-        });
-        scope.spawn(|| {
-            let mut random = SmallRng::seed_from_u64(5);
-            for _ in 0..WRITES {
-                let id = random.random_range(0..100).to_string();
-                world.register(super::support::leased("OTHER", &id, 3));
-                world.cancel("OTHER", &id);
-            }
-        });
+            });
+        }
     });
-    assert_eq!(world.registry.application("", "R", world.now).map(|app| app.instances.len()), Some(50));
+}
+
+#[test]
+fn a_lease_renewed_after_the_sweep_looked_is_not_removed() {
+    let mut world = world(8192);
+    world.register(super::support::leased("R", "r", 3));
+    world.pause(4);
+    let slot = world.registry.apps.app("", "R").unwrap().members()[0];
+    assert!(world.renew("R", "r"), "it has run out, but nobody removed it yet");
+    assert!(!world.registry.expire(slot, world.now));
+    world.pause(4);
+    assert!(world.registry.expire(slot, world.now));
+    assert!(!world.renew("R", "r"));
 }
