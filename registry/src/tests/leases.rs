@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use heureka_model::{ChangeKind, RemovalReason, Selectors, Status, Wall};
+use heureka_model::{ChangeKind, Instance, RemovalReason, Selectors, Status, Wall};
 
 use super::support::{GRPC, World, config, instance, key, leased};
 use crate::{Config, Preservation, PreservationMode, SetOverride, Start};
@@ -229,4 +229,26 @@ fn the_oldest_removals_make_room() {
     world.pass(1);
     assert_eq!(world.registry.stats().tombstones, 10);
     assert_eq!(world.registry.floor(), 20);
+}
+
+#[test]
+fn shared_texts_are_counted_and_go_with_their_last_record() {
+    let mut world = off();
+    for n in 0..50 {
+        let mut odd = instance(&format!("APP{n}"), "i");
+        odd.metadata.insert(format!("only-{n}"), "v".repeat(1000));
+        world.register(odd);
+    }
+    let full = world.registry.stats();
+    assert!(full.templates >= 50 && full.record_bytes > 50 * 1000);
+    for n in 0..50 {
+        world.cancel(&format!("APP{n}"), "i");
+    }
+    world.pass(3700);
+    // What explanations and readers near the head still hold goes as others come.
+    for n in 0..9000_u64 {
+        world.register(Instance { app_group: n.to_string(), ..instance("CHURN", "c") });
+    }
+    let left = world.registry.stats();
+    assert!(left.templates <= 3 && left.record_bytes < 2000, "{left:?}");
 }
