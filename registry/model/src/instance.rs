@@ -168,9 +168,7 @@ impl Instance {
     }
 
     fn validate_names(&self, limits: &Limits) -> Result<(), Invalid> {
-        name("key.namespace", &self.key.namespace, limits.name)?;
-        required("key.app", &self.key.app, limits.name)?;
-        required("key.id", &self.key.id, limits.id)?;
+        self.key.as_ref().validate(limits)?;
         name("host_name", &self.host_name, limits.host)?;
         name("ip_address", &self.ip_address, limits.host)?;
         name("app_group", &self.app_group, limits.name)?;
@@ -254,7 +252,7 @@ impl Instance {
     }
 }
 
-fn required(field: &str, text: &str, limit: usize) -> Result<(), Invalid> {
+pub(crate) fn required(field: &str, text: &str, limit: usize) -> Result<(), Invalid> {
     if text.is_empty() {
         return Err(Invalid::missing(field));
     }
@@ -262,7 +260,7 @@ fn required(field: &str, text: &str, limit: usize) -> Result<(), Invalid> {
 }
 
 /// Names stand in paths, logs and headers, so they hold no control characters. Other texts are kept verbatim.
-fn name(field: &str, text: &str, limit: usize) -> Result<(), Invalid> {
+pub(crate) fn name(field: &str, text: &str, limit: usize) -> Result<(), Invalid> {
     if text.chars().any(char::is_control) {
         return Err(Invalid::new(field, Problem::ControlCharacter));
     }

@@ -3,6 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::instance::{name, required};
+use crate::{Invalid, Limits};
+
 /// Identity of one instance: unique inside its application, which is unique inside its namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InstanceKey {
@@ -34,6 +37,17 @@ impl InstanceKey {
 }
 
 impl KeyRef<'_> {
+    /// Checks the parts as [`Instance::validate`](crate::Instance::validate) does, for calls that remember a key
+    /// without an instance.
+    ///
+    /// # Errors
+    /// The first field at fault, named as in the native contract.
+    pub fn validate(self, limits: &Limits) -> Result<(), Invalid> {
+        name("key.namespace", self.namespace, limits.name)?;
+        required("key.app", self.app, limits.name)?;
+        required("key.id", self.id, limits.id)
+    }
+
     /// The same key, owned.
     #[must_use]
     pub fn to_owned(self) -> InstanceKey {
@@ -76,5 +90,15 @@ mod tests {
         assert_eq!(canonical_app("billing"), "BILLING");
         assert_eq!(canonical_app("straße"), "STRASSE");
         assert_eq!(canonical_app("приём"), "ПРИЁМ");
+    }
+
+    #[test]
+    fn a_key_alone_is_checked_like_an_instance() {
+        let limits = Limits::default();
+        let key = |app, id| KeyRef { namespace: "", app, id };
+        assert_eq!(key("WEB", "n1").validate(&limits), Ok(()));
+        assert_eq!(key("", "n1").validate(&limits).unwrap_err().field, "key.app");
+        assert_eq!(key("WEB", "a\nb").validate(&limits).unwrap_err().field, "key.id");
+        assert_eq!(key(&"A".repeat(257), "n1").validate(&limits).unwrap_err().field, "key.app");
     }
 }
