@@ -1,1 +1,21 @@
-//! The native wire contract and its translation to and from the model.
+//! The native wire contract: generated messages and stubs, and their translation to and from the model.
+//!
+//! What a field means, in which order events come and what may be retried stands as comments in
+//! `proto/heureka/registry/v1/*.proto`. This crate opens no socket and knows no transport: servers and clients
+//! bring theirs.
+
+pub mod convert;
+
+/// Package `heureka.registry.v1`.
+#[expect(
+    unused_qualifications,
+    clippy::allow_attributes,
+    clippy::allow_attributes_without_reason,
+    reason = "generated code"
+)]
+pub mod v1 {
+    include!(concat!(env!("OUT_DIR"), "/heureka.registry.v1.rs"));
+}
+
+/// The contract as a serialised `google.protobuf.FileDescriptorSet`, for reflection.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

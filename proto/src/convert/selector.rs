@@ -1,0 +1,180 @@
+//! Selectors.
+
+use heureka_model::{
+    Invalid, LabelOperator, LabelRequirement, Number, Problem, Selector, Selectors, Status, canonical_app,
+};
+
+use super::status::status;
+use crate::v1;
+
+/// Selectors in one request.
+pub const MAX_SELECTORS: usize = 100;
+/// Entries of all repeated fields of all selectors of one request: each is compared with every change, so a
+/// subscription's price is bounded by this.
+pub const MAX_SELECTOR_ENTRIES: usize = 1000;
+
+/// The union of the selectors of a request, in which they stand as `selectors`.
+///
+/// # Errors
+/// Too many selectors or entries, an unknown status or operator, unusable operands, an empty name.
+pub fn selectors(wire: Vec<v1::InstanceSelector>) -> Result<Selectors, Invalid> {
+    at_most("selectors", wire.len(), MAX_SELECTORS)?;
+    at_most("selectors", wire.iter().map(entries).sum(), MAX_SELECTOR_ENTRIES)?;
+    let parse = |(position, wire)| {
+        selector(wire).map_err(|invalid: Invalid| invalid.within(&format!("selectors[{position}]")))
+    };
+    wire.into_iter().enumerate().map(parse).collect::<Result<_, _>>().map(Selectors::new)
+}
+
+fn selector(wire: v1::InstanceSelector) -> Result<Selector, Invalid> {
+    let canonical = |app: String| canonical_app(&app).into_owned();
+    Ok(Selector {
+        namespace: wire.namespace,
+        apps: named("apps", wire.apps)?.into_iter().map(canonical).collect(),
+        vip_addresses: named("vip_addresses", wire.vip_addresses)?,
+        secure_vip_addresses: named("secure_vip_addresses", wire.secure_vip_addresses)?,
+        ids: named("ids", wire.ids)?,
+        statuses: statuses(&wire.statuses)?,
+        zones: wire.zones,
+        labels: labels(wire.labels)?,
+    })
+}
+
+/// An empty name matches nothing, so it is a slip of the caller.
+fn named(field: &str, names: Vec<String>) -> Result<Vec<String>, Invalid> {
+    match names.iter().position(String::is_empty) {
+        Some(position) => Err(Invalid::missing(format!("{field}[{position}]"))),
+        None => Ok(names),
+    }
+}
+
+fn statuses(numbers: &[i32]) -> Result<Vec<Status>, Invalid> {
+    let parse = |(position, number): (usize, &i32)| {
+        let field = format!("statuses[{position}]");
+        status(&field, *number)?.ok_or_else(|| Invalid::missing(field))
+    };
+    numbers.iter().enumerate().map(parse).collect()
+}
+
+fn labels(wire: Vec<v1::LabelRequirement>) -> Result<Vec<LabelRequirement>, Invalid> {
+    let parse = |(position, wire)| {
+        label(wire).map_err(|invalid: Invalid| invalid.within(&format!("labels[{position}]")))
+    };
+    wire.into_iter().enumerate().map(parse).collect()
+}
+
+fn label(wire: v1::LabelRequirement) -> Result<LabelRequirement, Invalid> {
+    let operator = match v1::LabelOperator::try_from(wire.operator) {
+        Ok(v1::LabelOperator::In) => LabelOperator::In(wire.values),
+        Ok(v1::LabelOperator::NotIn) => LabelOperator::NotIn(wire.values),
+        Ok(v1::LabelOperator::Exists) => no_operand(&wire.values).map(|()| LabelOperator::Exists)?,
+        Ok(v1::LabelOperator::NotExists) => no_operand(&wire.values).map(|()| LabelOperator::NotExists)?,
+        Ok(v1::LabelOperator::AtLeast) => LabelOperator::AtLeast(number(&wire.values)?),
+        Ok(v1::LabelOperator::AtMost) => LabelOperator::AtMost(number(&wire.values)?),
+        Ok(v1::LabelOperator::Unspecified) => return Err(Invalid::missing("operator")),
+        Err(_) => {
+            let problem = Problem::OutOfRange { value: wire.operator.into(), min: 1, max: 6 };
+            return Err(Invalid::new("operator", problem));
+        }
+    };
+    LabelRequirement::new(wire.key, operator)
+}
+
+fn no_operand(values: &[String]) -> Result<(), Invalid> {
+    match values {
+        [] => Ok(()),
+        _ => Err(Invalid::malformed("values", "this operator takes none")),
+    }
+}
+
+fn number(values: &[String]) -> Result<Number, Invalid> {
+    match values {
+        [value] => Number::parse(value).ok_or_else(|| Invalid::malformed("values", "not a finite number")),
+        _ => Err(Invalid::malformed("values", "this operator takes exactly one")),
+    }
+}
+
+fn at_most(field: &str, actual: usize, limit: usize) -> Result<(), Invalid> {
+    if actual > limit {
+        return Err(Invalid::new(field, Problem::TooLarge { limit, actual }));
+    }
+    Ok(())
+}
+
+fn entries(wire: &v1::InstanceSelector) -> usize {
+    wire.apps.len()
+        + wire.vip_addresses.len()
+        + wire.secure_vip_addresses.len()
+        + wire.ids.len()
+        + wire.statuses.len()
+        + wire.zones.len()
+        + wire.labels.iter().map(|label| 1 + label.values.len()).sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use prost::Message;
+
+    use super::*;
+
+    fn label(key: &str, operator: i32, values: &[&str]) -> v1::InstanceSelector {
+        let values = values.iter().map(|value| (*value).to_owned()).collect();
+        v1::InstanceSelector {
+            labels: vec![
+                v1::LabelRequirement { key: "ok".into(), operator: 3, values: Vec::new() },
+                v1::LabelRequirement { key: key.into(), operator, values },
+            ],
+            ..v1::InstanceSelector::default()
+        }
+    }
+
+    #[test]
+    fn each_fault_names_its_field() {
+        let base = v1::InstanceSelector::default;
+        let many = |count| vec![String::from("x"); count];
+        let table = [
+            ("apps[1]", v1::InstanceSelector { apps: vec!["a".into(), String::new()], ..base() }),
+            ("ids[0]", v1::InstanceSelector { ids: vec![String::new()], ..base() }),
+            ("vip_addresses[0]", v1::InstanceSelector { vip_addresses: vec![String::new()], ..base() }),
+            ("statuses[0]", v1::InstanceSelector { statuses: vec![0], ..base() }),
+            ("statuses[1]", v1::InstanceSelector { statuses: vec![1, 77], ..base() }),
+            ("labels[1].key", label("", 3, &[])),
+            ("labels[1].operator", label("k", 0, &[])),
+            ("labels[1].operator", label("k", 7, &[])),
+            ("labels[1].values", label("k", 1, &[])),
+            ("labels[1].values", label("k", 3, &["x"])),
+            ("labels[1].values", label("k", 4, &["x"])),
+            ("labels[1].values", label("k", 5, &["eight"])),
+            ("labels[1].values", label("k", 5, &["1", "2"])),
+            ("labels[1].values", label("k", 6, &["NaN"])),
+        ];
+        for (field, broken) in table {
+            let invalid = selectors(vec![base(), broken]).unwrap_err();
+            assert_eq!(invalid.field, format!("selectors[1].{field}"));
+        }
+        assert_eq!(selectors(vec![base(); MAX_SELECTORS + 1]).unwrap_err().field, "selectors");
+        let wide = v1::InstanceSelector { zones: many(MAX_SELECTOR_ENTRIES + 1), ..base() };
+        assert_eq!(selectors(vec![wide]).unwrap_err().field, "selectors");
+        let operands = label("k", 1, &["x"; MAX_SELECTOR_ENTRIES]);
+        assert_eq!(selectors(vec![operands]).unwrap_err().field, "selectors");
+    }
+
+    #[test]
+    fn application_names_are_read_without_case() {
+        let wire = v1::InstanceSelector { apps: vec!["web".into()], ..v1::InstanceSelector::default() };
+        let parsed = selectors(vec![wire]).unwrap();
+        assert!(parsed.covers_app("", "WEB"));
+        assert!(!parsed.covers_app("", "web"));
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in vec(any::<u8>(), 0..256)) {
+            if let Ok(wire) = v1::InstanceSelector::decode(bytes.as_slice()) {
+                let _: Result<Selectors, Invalid> = selectors(vec![wire]);
+            }
+        }
+    }
+}
