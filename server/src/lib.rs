@@ -1,1 +1,2 @@
 //! The registry's process.
+mod grpc;

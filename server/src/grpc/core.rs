@@ -1,0 +1,64 @@
+//! What every service needs: the core, one reading of the clock per call, the response header.
+
+use std::sync::Arc;
+
+use heureka_model::{Clock, Now};
+use heureka_proto::convert::timestamp;
+use heureka_proto::v1;
+use heureka_registry::{Origin, Registry, Surface};
+use tokio_util::sync::CancellationToken;
+use tonic::Extensions;
+
+use super::{Connection, Deps, Identity, Limits};
+
+/// What the services share.
+pub(super) struct Core {
+    pub(super) registry: Arc<Registry>,
+    pub(super) limits: Limits,
+    pub(super) drain: CancellationToken,
+    clock: Arc<dyn Clock>,
+    identity: Identity,
+}
+
+impl Core {
+    pub(super) fn new(deps: Deps) -> Self {
+        let Deps { registry, clock, identity, drain, limits } = deps;
+        Self { registry, limits, drain, clock, identity }
+    }
+
+    pub(super) fn now(&self) -> Now {
+        self.clock.now()
+    }
+
+    pub(super) fn cluster(&self) -> &str {
+        &self.identity.cluster_id
+    }
+
+    /// Header of an answer that reflects everything up to `revision`.
+    pub(super) fn header(&self, revision: u64, now: Now) -> Option<v1::ResponseHeader> {
+        Some(v1::ResponseHeader {
+            cluster_id: self.identity.cluster_id.clone(),
+            node_id: self.identity.node_id.clone(),
+            boot: self.registry.boot(),
+            revision,
+            server_time: Some(timestamp(now.wall)),
+            mode: self.mode().into(),
+        })
+    }
+
+    fn mode(&self) -> v1::ServerMode {
+        if self.drain.is_cancelled() {
+            v1::ServerMode::Draining
+        } else if self.registry.protecting() {
+            v1::ServerMode::SelfPreservation
+        } else {
+            v1::ServerMode::Normal
+        }
+    }
+}
+
+/// Who writes.
+pub(super) fn origin(extensions: &Extensions) -> Origin {
+    let address = extensions.get::<Connection>().map(|connection| connection.0.address);
+    Origin::Client { surface: Surface::Grpc, principal: None, address }
+}

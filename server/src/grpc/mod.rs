@@ -1,0 +1,213 @@
+//! The native surface: one file per service, one that knows error codes, one that knows tokens.
+//!
+//! Nothing here decides anything about instances; messages become calls of the core and back. There is no task
+//! and no queue per call or per watcher: a watch is a cursor that lives in its response body.
+
+mod core;
+mod discovery;
+mod edge;
+mod lists;
+mod registrar;
+mod seats;
+mod status;
+mod token;
+mod watch;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use heureka_model::Clock;
+use heureka_proto::v1;
+use heureka_registry::Registry;
+use http::{HeaderMap, Request, Response, header};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+use tonic::codec::CompressionEncoding;
+use tonic::service::Routes;
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
+use tower::Layer;
+
+use self::core::Core;
+use self::discovery::Discovery;
+use self::edge::Edge;
+use self::registrar::Registrar;
+pub(crate) use self::seats::Watches;
+
+type RegistryServer = v1::registry_service_server::RegistryServiceServer<Registrar>;
+type DiscoveryServer = v1::discovery_service_server::DiscoveryServiceServer<Discovery>;
+
+const BATCH_METHODS: [&str; 2] = ["BatchRegister", "BatchRenew"];
+
+/// What the services work with.
+pub(crate) struct Deps {
+    /// The core.
+    pub(crate) registry: Arc<Registry>,
+    /// Time.
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Who answers.
+    pub(crate) identity: Identity,
+    /// Cancelled when the server is leaving.
+    pub(crate) drain: CancellationToken,
+    /// What a call may cost.
+    pub(crate) limits: Limits,
+}
+
+/// Who answers.
+#[derive(Clone, Debug)]
+pub(crate) struct Identity {
+    /// Name of the cluster; tokens of another one are refused.
+    pub(crate) cluster_id: String,
+    /// Name of this server.
+    pub(crate) node_id: String,
+}
+
+/// What a call may cost.
+#[derive(Clone, Debug)]
+pub(crate) struct Limits {
+    /// Bytes of a unary request, as sent and as inflated.
+    pub(crate) unary: usize,
+    /// Bytes of a batch request, as sent and as inflated.
+    pub(crate) batch: usize,
+    /// Open watches of this node.
+    pub(crate) watches: usize,
+    /// Time for a call whose client states none.
+    pub(crate) deadline: Duration,
+    /// Longest time that a client may state.
+    pub(crate) deadline_max: Duration,
+    /// Time after which a watch ends whose client takes nothing.
+    pub(crate) stall: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            unary: 1 << 20,
+            batch: 4 << 20,
+            watches: 20_000,
+            deadline: Duration::from_secs(5),
+            deadline_max: Duration::from_secs(30),
+            stall: Duration::from_mins(10),
+        }
+    }
+}
+
+/// What the accept loop tells about the connection of a request; it stands among the request's extensions. A
+/// request without it has no address, ends with the server only, and counts for the node's limits alone.
+#[derive(Clone, Debug)]
+pub(crate) struct Connection(Arc<ConnectionParts>);
+
+#[derive(Debug)]
+struct ConnectionParts {
+    address: IpAddr,
+    leaving: CancellationToken,
+    watches: Arc<Semaphore>,
+}
+
+impl Connection {
+    /// A connection from `address` that may hold `watches` watches and ends when `leaving` is cancelled.
+    pub(crate) fn new(address: IpAddr, leaving: CancellationToken, watches: usize) -> Self {
+        let watches = Arc::new(Semaphore::new(watches.min(Semaphore::MAX_PERMITS)));
+        Self(Arc::new(ConnectionParts { address: address.to_canonical(), leaving, watches }))
+    }
+}
+
+/// The services, ready to be put beside other routes.
+pub(crate) struct Grpc {
+    /// Routes of all services; it has no fallback.
+    pub(crate) router: Router,
+    /// What load balancers hear.
+    pub(crate) health: Health,
+    /// Figures about watches.
+    pub(crate) watches: Arc<Watches>,
+}
+
+impl Grpc {
+    /// All services, serving.
+    ///
+    /// # Errors
+    /// The contract's own description is damaged, which only a broken build can cause.
+    pub(crate) async fn new(deps: Deps) -> Result<Self, tonic_reflection::server::Error> {
+        let limits = deps.limits.clone();
+        let watches = Arc::new(Watches::new(limits.watches));
+        let core = Arc::new(Core::new(deps));
+        let (reporter, health_service) = tonic_health::server::health_reporter();
+        let health = Health(reporter);
+        health.set(ServingStatus::Serving).await;
+        let discovery = Discovery::new(core.clone(), watches.clone());
+        let router = with_registry(Router::new(), &core, &limits);
+        let router = with_discovery(router, discovery, &limits);
+        let routes = Routes::from(router)
+            .add_service(health_service)
+            .add_service(reflection().build_v1()?)
+            .add_service(reflection().build_v1alpha()?);
+        Ok(Self { router: routes.into_axum_router(), health, watches })
+    }
+}
+
+/// Batches have a larger limit than single calls, and tonic has one per service: the exact paths of the batches
+/// go to a service of their own, since the router prefers them to the wildcard.
+fn with_registry(mut router: Router, core: &Arc<Core>, limits: &Limits) -> Router {
+    let service = |limit: usize| {
+        RegistryServer::new(Registrar::new(core.clone()))
+            .accept_compressed(CompressionEncoding::Gzip)
+            .max_decoding_message_size(limit)
+    };
+    let name = v1::registry_service_server::SERVICE_NAME;
+    for method in BATCH_METHODS {
+        router = router.route_service(&format!("/{name}/{method}"), exposed(service(limits.batch), limits));
+    }
+    router.route_service(&format!("/{name}/{{*method}}"), exposed(service(limits.unary), limits))
+}
+
+fn with_discovery(router: Router, discovery: Discovery, limits: &Limits) -> Router {
+    let service = DiscoveryServer::new(discovery)
+        .accept_compressed(CompressionEncoding::Gzip)
+        .max_decoding_message_size(limits.unary);
+    let path = format!("/{}/{{*method}}", v1::discovery_service_server::SERVICE_NAME);
+    router.route_service(&path, exposed(service, limits))
+}
+
+/// Each service is wrapped alone: the grpc-web layer refuses every other HTTP/1.1 request.
+fn exposed<S>(service: S, limits: &Limits) -> tonic_web::GrpcWebService<Edge<S>> {
+    tonic_web::GrpcWebLayer::new().layer(Edge::new(service, limits))
+}
+
+fn reflection() -> tonic_reflection::server::Builder<'static> {
+    tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(heureka_proto::DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+}
+
+/// What `grpc.health.v1` says: the process lives as long as it answers; its services serve until told otherwise.
+#[derive(Clone, Debug)]
+pub(crate) struct Health(HealthReporter);
+
+impl Health {
+    /// Both services stop serving: load balancers send new calls elsewhere.
+    pub(crate) async fn not_serving(&self) {
+        self.set(ServingStatus::NotServing).await;
+    }
+
+    async fn set(&self, status: ServingStatus) {
+        self.0.set_service_status(v1::registry_service_server::SERVICE_NAME, status).await;
+        self.0.set_service_status(v1::discovery_service_server::SERVICE_NAME, status).await;
+    }
+}
+
+/// Answer to a gRPC request for a path that nobody serves: status 200 with code 12, by which load balancers tell
+/// a server that speaks gRPC from one that does not. Nothing for other requests.
+pub(crate) fn unknown_method<B, R: Default>(request: &Request<B>) -> Option<Response<R>> {
+    let content_type = grpc_content_type(request.headers())?.clone();
+    let message = format!("unknown method {}", request.uri().path());
+    let mut response = Status::unimplemented(message).into_http::<R>();
+    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+    Some(response)
+}
+
+fn grpc_content_type(headers: &HeaderMap) -> Option<&http::HeaderValue> {
+    headers.get(header::CONTENT_TYPE).filter(|value| value.as_bytes().starts_with(b"application/grpc"))
+}

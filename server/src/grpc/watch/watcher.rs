@@ -1,0 +1,346 @@
+//! One watcher: which event comes next.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use heureka_model::Mono;
+use heureka_proto::convert::wire_duration;
+use heureka_proto::v1;
+use heureka_proto::v1::watch_event::Event;
+use heureka_registry::Subscription;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::batch::{Batch, Told};
+use super::spec::{Opening, Spec, expired};
+use crate::grpc::core::Core;
+use crate::grpc::seats::{Watches, count};
+use crate::grpc::status::Fault;
+use crate::grpc::token::Resume;
+
+/// Changes taken from the core at a time: bounds what a watcher holds that does not fit into its message.
+const CHUNK: usize = 32;
+/// Chunks without a match after which other tasks get their turn.
+const EMPTY_CHUNKS: usize = 8;
+/// Spread of the reconnects of all clients of a server that leaves.
+const RECONNECT_JITTER: Duration = Duration::from_secs(5);
+
+/// A subscription and how much of it was told.
+pub(in crate::grpc) struct Watcher {
+    core: Arc<Core>,
+    watches: Arc<Watches>,
+    spec: Spec,
+    subscription: Subscription,
+    stage: Stage,
+    /// Everything up to here was told.
+    told: u64,
+    /// Changes that did not fit into the last message.
+    left: VecDeque<Told>,
+    /// The cursor got as far as it could when it was last read.
+    at_head: bool,
+    /// From here on a token goes out when the client holds everything, so that a digest can go with it.
+    token_wanted: Mono,
+    /// From here on a token goes out, whatever the client holds.
+    token_due: Mono,
+    protecting: bool,
+    heads: watch::Receiver<u64>,
+    protection: watch::Receiver<bool>,
+    leaving: CancellationToken,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Begin,
+    /// Until everything up to this revision was told.
+    Initial(u64),
+    Live,
+    Over,
+}
+
+/// What became of an attempt to collect a message.
+enum Collected {
+    Changes(v1::ChangeBatch),
+    /// Nothing more to tell at this moment.
+    Head,
+    /// The share of work is done; there may be more.
+    Share,
+    /// What was missed cannot be told.
+    Lost,
+}
+
+type Outcome = Option<Result<Event, Fault>>;
+
+impl Watcher {
+    pub(in crate::grpc) fn new(
+        core: Arc<Core>,
+        spec: Spec,
+        leaving: CancellationToken,
+        watches: Arc<Watches>,
+    ) -> Self {
+        let registry = &core.registry;
+        let subscription = Subscription::new(registry, spec.selectors.clone(), spec.opening.start);
+        count_opening(&watches, spec.opening.mode);
+        Self {
+            stage: Stage::Begin,
+            told: subscription.position(),
+            left: VecDeque::new(),
+            at_head: false,
+            token_wanted: Mono::default(),
+            token_due: Mono::default(),
+            protecting: false,
+            heads: registry.head_changes(),
+            protection: registry.protection_changes(),
+            subscription,
+            core,
+            watches,
+            spec,
+            leaving,
+        }
+    }
+
+    /// The next event; nothing when the stream is over.
+    pub(super) async fn next(&mut self) -> Outcome {
+        while self.stage != Stage::Over {
+            if self.leaving.is_cancelled() {
+                return Some(Ok(self.go_away()));
+            }
+            let event = match self.stage {
+                Stage::Begin => Some(Ok(self.begin())),
+                Stage::Initial(target) => self.initial(target),
+                Stage::Live => self.live().await,
+                Stage::Over => None,
+            };
+            if event.is_some() {
+                return event;
+            }
+            tokio::task::yield_now().await;
+        }
+        None
+    }
+
+    fn begin(&mut self) -> Event {
+        let mode = self.spec.opening.mode;
+        let revision = self.core.registry.head();
+        // A subscription to the future has told its past already.
+        let target = if mode == v1::SnapshotMode::None { self.told } else { revision };
+        self.stage = Stage::Initial(target);
+        self.protecting = *self.protection.borrow_and_update();
+        let header = self.core.header(revision, self.core.now());
+        Event::SnapshotBegin(v1::SnapshotBegin { header, mode: mode.into() })
+    }
+
+    fn initial(&mut self, target: u64) -> Outcome {
+        if self.left.is_empty() && self.told >= target {
+            return self.end();
+        }
+        match self.collect() {
+            Collected::Head => self.end(),
+            collected => self.collected(collected),
+        }
+    }
+
+    /// Ends the initial part. A digest that is not known yet will be at a revision at which the cursor stops, so
+    /// the part goes on until then.
+    fn end(&mut self) -> Outcome {
+        self.told = self.subscription.position();
+        let digest = self.digest();
+        if digest.is_none() && self.holds_the_set() {
+            self.stage = Stage::Initial(u64::MAX);
+            return None;
+        }
+        let once = self.spec.start_mode == v1::StartMode::SnapshotOnly;
+        self.stage = if once { Stage::Over } else { Stage::Live };
+        let resume_token = self.mark();
+        Some(Ok(Event::SnapshotEnd(v1::SnapshotEnd { resume_token, revision: self.told, digest })))
+    }
+
+    async fn live(&mut self) -> Outcome {
+        if let Some(notice) = self.notice() {
+            return Some(Ok(notice));
+        }
+        let now = self.core.now().mono;
+        if self.left.is_empty() && now >= self.token_due {
+            return Some(Ok(self.bookmark()));
+        }
+        let head = *self.heads.borrow_and_update();
+        match self.collect() {
+            Collected::Head if now >= self.token_wanted => self.bookmark_with_digest(),
+            // The cursor may have stopped for a digest before the head: then there is more.
+            Collected::Head if self.told < head => None,
+            Collected::Head => {
+                self.wait().await;
+                None
+            }
+            collected => self.collected(collected),
+        }
+    }
+
+    fn collected(&mut self, collected: Collected) -> Outcome {
+        match collected {
+            Collected::Changes(batch) => Some(Ok(Event::Changes(batch))),
+            Collected::Head | Collected::Share => None,
+            Collected::Lost => self.restart(),
+        }
+    }
+
+    /// Brings the client up to date as a whole, unless it asked never to be.
+    fn restart(&mut self) -> Outcome {
+        count(&self.watches.figures().restarted, 1);
+        if self.spec.start_mode == v1::StartMode::ResumeOnly {
+            self.stage = Stage::Over;
+            return Some(Err(expired()));
+        }
+        self.spec.opening = if self.holds_the_set() { Opening::FULL } else { Opening::LIVE };
+        let selectors = self.spec.selectors.clone();
+        self.subscription = Subscription::new(&self.core.registry, selectors, self.spec.opening.start);
+        self.told = self.subscription.position();
+        self.left.clear();
+        self.at_head = false;
+        self.stage = Stage::Begin;
+        None
+    }
+
+    /// Something happens, or a token is due.
+    async fn wait(&mut self) {
+        let due = self.token_wanted.since(self.core.now().mono);
+        tokio::select! {
+            biased;
+            () = self.leaving.cancelled() => {}
+            _ = self.protection.changed() => {}
+            _ = self.heads.changed() => {}
+            () = tokio::time::sleep(due) => {}
+        }
+    }
+}
+
+/// Events other than changes.
+impl Watcher {
+    fn bookmark_with_digest(&mut self) -> Outcome {
+        let known = !self.holds_the_set() || self.digest().is_some();
+        known.then(|| Ok(self.bookmark()))
+    }
+
+    fn bookmark(&mut self) -> Event {
+        self.told = self.subscription.position();
+        let digest = self.digest();
+        Event::Bookmark(v1::Bookmark { resume_token: self.mark(), revision: self.told, digest })
+    }
+
+    fn notice(&mut self) -> Option<Event> {
+        let protecting = *self.protection.borrow_and_update();
+        if protecting == std::mem::replace(&mut self.protecting, protecting) {
+            return None;
+        }
+        let (kind, message) = if protecting {
+            (v1::NoticeKind::SelfPreservationEntered, "lapsed leases are held back")
+        } else {
+            (v1::NoticeKind::SelfPreservationExited, "lapsed leases are removed again")
+        };
+        Some(Event::Notice(v1::Notice { kind: kind.into(), message: message.into() }))
+    }
+
+    fn go_away(&mut self) -> Event {
+        let resumable = self.stage == Stage::Live || self.spec.opening.mode == v1::SnapshotMode::Resume;
+        let resume_token = if resumable { self.token() } else { Bytes::new() };
+        self.stage = Stage::Over;
+        let (reason, message) = if self.core.drain.is_cancelled() {
+            (v1::GoAwayReason::Draining, "the server is leaving")
+        } else {
+            (v1::GoAwayReason::MaxAge, "the connection reached its age")
+        };
+        Event::GoAway(v1::GoAway {
+            reason: reason.into(),
+            reconnect_jitter: Some(wire_duration(RECONNECT_JITTER)),
+            resume_token,
+            message: message.into(),
+        })
+    }
+
+    /// The token of this moment; the next ones are due an interval later.
+    fn mark(&mut self) -> Bytes {
+        let now = self.core.now().mono;
+        self.token_wanted = now.plus(self.spec.interval - self.spec.interval / 10);
+        self.token_due = now.plus(self.spec.interval);
+        self.token()
+    }
+
+    fn token(&self) -> Bytes {
+        let boot = self.core.registry.boot();
+        Resume { spec: self.spec.fingerprint, boot, revision: self.told }.encode(self.core.cluster())
+    }
+
+    fn digest(&mut self) -> Option<v1::SetDigest> {
+        if !self.holds_the_set() {
+            return None;
+        }
+        self.subscription.digest(&self.core.registry).map(Into::into)
+    }
+
+    fn holds_the_set(&self) -> bool {
+        self.spec.start_mode != v1::StartMode::LiveOnly
+    }
+}
+
+/// Changes.
+impl Watcher {
+    fn collect(&mut self) -> Collected {
+        let mut batch = Batch::new(self.spec.max_batch);
+        let mut empty = 0;
+        loop {
+            while self.left.front().is_some_and(|told| batch.has_room(told))
+                && let Some(told) = self.left.pop_front()
+            {
+                self.told = told.revision;
+                batch.push(told);
+            }
+            let enough = !self.left.is_empty() || !batch.is_empty() && self.at_head || empty == EMPTY_CHUNKS;
+            if enough {
+                return self.close(batch);
+            }
+            if !self.refill() {
+                return Collected::Lost;
+            }
+            empty += usize::from(self.left.is_empty());
+            if self.left.is_empty() && self.at_head {
+                return self.close(batch);
+            }
+        }
+    }
+
+    /// Takes the next chunk from the core; false when the cursor is lost.
+    fn refill(&mut self) -> bool {
+        let registry = &self.core.registry;
+        let lost = self.subscription.is_lost(registry);
+        let batch = self.subscription.poll(registry, CHUNK, self.core.now());
+        if lost || self.subscription.is_lost(registry) {
+            return false;
+        }
+        self.at_head = batch.at_head;
+        let committed = batch.committed;
+        self.left.extend(batch.changes.into_iter().map(|change| Told::new(change, committed)));
+        true
+    }
+
+    fn close(&mut self, batch: Batch) -> Collected {
+        if self.left.is_empty() {
+            self.told = self.subscription.position();
+        }
+        if batch.is_empty() {
+            return if self.at_head { Collected::Head } else { Collected::Share };
+        }
+        count(&self.watches.figures().changes, batch.len() as u64);
+        Collected::Changes(batch.message())
+    }
+}
+
+fn count_opening(watches: &Watches, mode: v1::SnapshotMode) {
+    let figures = watches.figures();
+    let figure = match mode {
+        v1::SnapshotMode::Resume => &figures.resumed,
+        v1::SnapshotMode::None => &figures.live,
+        v1::SnapshotMode::Full | v1::SnapshotMode::Unspecified => &figures.full,
+    };
+    count(figure, 1);
+}
