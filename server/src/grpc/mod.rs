@@ -13,6 +13,9 @@ mod status;
 mod token;
 mod watch;
 
+#[cfg(test)]
+mod tests;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
