@@ -25,7 +25,36 @@ impl From<SetDigest> for v1::SetDigest {
 
 #[cfg(test)]
 mod tests {
+    use heureka_model::{KeyRef, Stamp, Version, instance_hash};
+
     use super::*;
+
+    /// Cells of the rows of the table of vectors, without their quotes.
+    fn vectors() -> Vec<Vec<&'static str>> {
+        let page = include_str!("../../../docs/watch-contract.md");
+        let cells = |row: &'static str| row.split('|').map(|cell| cell.trim().trim_matches('`')).collect();
+        let rows: Vec<Vec<&str>> = page.lines().filter(|line| line.starts_with("| `")).map(cells).collect();
+        rows.into_iter().filter(|row| row.len() == 11).collect()
+    }
+
+    #[test]
+    fn the_published_vectors_hold() {
+        let vectors = vectors();
+        assert_eq!(vectors.len(), 7);
+        let mut digest = SetDigest::default();
+        for row in vectors {
+            let [owner, clock, boot, overlay_clock, overlay_boot] =
+                [4, 5, 6, 7, 8].map(|column| row[column].parse().unwrap());
+            let overlay = Stamp { clock: overlay_clock, boot: overlay_boot };
+            let version = Version { owner, written: Stamp { clock, boot }, overlay };
+            let key = KeyRef { namespace: row[1], app: row[2], id: row[3] };
+            let hash = instance_hash(key, &version);
+            assert_eq!(format!("{hash:016x}"), row[9], "{row:?}");
+            digest.add(hash, Status::Up);
+        }
+        let page = include_str!("../../../docs/watch-contract.md");
+        assert!(page.contains(&format!("The seven together: `{:016x}`", digest.hash)));
+    }
 
     #[test]
     fn only_statuses_that_occur_are_counted() {

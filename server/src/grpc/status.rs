@@ -240,11 +240,22 @@ mod tests {
     fn every_reason_has_its_own_name_and_an_entry_in_the_catalogue() {
         let catalogue = include_str!("../../../docs/errors.md");
         for reason in Reason::ALL {
-            let entry = format!("| {:?} | {} |", reason.code(), reason.as_str());
+            let entry = format!("| {} | {} |", canonical_name(reason.code()), reason.as_str());
             assert!(catalogue.contains(&entry), "docs/errors.md lacks the line {entry}");
         }
         let names: std::collections::BTreeSet<&str> = Reason::ALL.map(Reason::as_str).into();
         assert_eq!(names.len(), Reason::ALL.len());
+    }
+
+    fn canonical_name(code: Code) -> String {
+        let mut name = String::new();
+        for letter in format!("{code:?}").chars() {
+            if letter.is_uppercase() && !name.is_empty() {
+                name.push('_');
+            }
+            name.push(letter.to_ascii_uppercase());
+        }
+        name
     }
 
     #[test]

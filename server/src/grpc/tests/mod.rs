@@ -4,6 +4,7 @@
 mod discovery;
 mod edge;
 mod registrar;
+mod transport;
 mod watch;
 
 use std::sync::Arc;
@@ -77,9 +78,12 @@ impl Server {
         self.writer().cancel(request).await.unwrap().into_inner()
     }
 
-    async fn pass(&self, time: Duration) {
-        tokio::time::advance(time).await;
-        self.registry.tick(self.clock.now());
+    /// Lets time pass as a running server does, with a tick every second.
+    async fn pass(&self, seconds: u64) {
+        for _ in 0..seconds {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            self.registry.tick(self.clock.now());
+        }
     }
 }
 

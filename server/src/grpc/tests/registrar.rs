@@ -138,12 +138,16 @@ async fn another_incarnation_with_an_older_version_is_stale_and_told_the_stored_
 }
 
 #[tokio::test(start_paused = true)]
-async fn create_only_refuses_a_live_instance() {
+async fn create_only_refuses_a_live_instance_unless_it_says_the_same() {
     let server = Server::start().await;
-    let request = || v1::RegisterRequest { mode: 2, ..claimed("n1", None) };
-    assert!(server.writer().register(request()).await.unwrap().into_inner().created);
-    let again = server.writer().register(request()).await;
-    assert_refused(again, Code::AlreadyExists, "INSTANCE_EXISTS", "");
+    let request = |host: &str| {
+        let instance = Some(v1::Instance { host_name: host.into(), ..instance("web", "n1") });
+        v1::RegisterRequest { instance, mode: 2, writer: None }
+    };
+    assert!(server.writer().register(request("one")).await.unwrap().into_inner().created);
+    assert!(!server.writer().register(request("one")).await.unwrap().into_inner().created);
+    let other = server.writer().register(request("two")).await;
+    assert_refused(other, Code::AlreadyExists, "INSTANCE_EXISTS", "");
 }
 
 #[tokio::test(start_paused = true)]
@@ -153,7 +157,7 @@ async fn a_renewal_keeps_an_instance_beyond_its_lease_and_changes_nothing() {
     let head = server.registry.head();
     let request = || v1::RenewRequest { key: Some(key("web", "n1")), ..Default::default() };
     for _ in 0..4 {
-        server.pass(Duration::from_secs(60)).await;
+        server.pass(60).await;
         let renewed = server.writer().renew(request()).await.unwrap().into_inner();
         assert_eq!((renewed.status_override, renewed.next_renewal_in), (0, Some(seconds(30))));
     }
@@ -248,7 +252,7 @@ async fn an_override_ends_with_its_ttl() {
         drain: None,
     };
     server.writer().set_status_override(set).await.unwrap();
-    server.pass(Duration::from_secs(6)).await;
+    server.pass(6).await;
     let get = v1::GetInstanceRequest { key: Some(key("web", "n1")) };
     let found = server.reader().get_instance(get).await.unwrap().into_inner().instance.unwrap();
     assert_eq!((found.status(), found.status_override), (v1::InstanceStatus::Up, 0));
