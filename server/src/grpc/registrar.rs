@@ -142,7 +142,7 @@ impl Registrar {
         let mode = register_mode(request.mode).map_err(Fault::request)?;
         let claim = claim(request.writer.as_ref())?;
         let instance = self.instance(request.instance).map_err(Fault::instance)?;
-        let registered = self.core.registry.register(instance, claim, mode, &call.origin, call.now)?;
+        let registered = self.core.registry.register(&instance, claim, mode, &call.origin, call.now)?;
         Ok(register_response(registered))
     }
 

@@ -144,7 +144,8 @@ impl Fault {
 
     /// The field of `invalid` is at fault.
     pub(super) fn invalid(reason: Reason, invalid: Invalid) -> Self {
-        Self { field: Some(invalid.field.clone()), ..Self::new(reason, invalid.to_string()) }
+        let message = invalid.to_string();
+        Self { field: Some(invalid.field), ..Self::new(reason, message) }
     }
 
     /// A field that belongs to no more specific reason is at fault.
