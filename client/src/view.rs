@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use heureka_model::{Change, ChangeKind, InstanceKey, Invalid, Registration, RemovalReason, SetDigest};
+use heureka_model::{InstanceKey, Invalid, Registration, RemovalReason, SetDigest, Version};
+use heureka_proto::convert::{duration, removal_reason};
 use heureka_proto::v1;
 use heureka_proto::v1::watch_event::Event as Wire;
 
@@ -46,6 +48,32 @@ pub(crate) struct View {
     mismatches: u32,
 }
 
+/// A change as it was heard: without an instance, a removal.
+struct Heard {
+    key: InstanceKey,
+    version: Version,
+    registration: Option<Arc<Registration>>,
+    reason: Option<RemovalReason>,
+}
+
+impl Heard {
+    fn read(wire: v1::Change) -> Result<Self, Invalid> {
+        let removed = wire.r#type() == v1::ChangeType::Removed;
+        let registration = if removed { None } else { Some(read_instance(wire.instance)?) };
+        Ok(Self {
+            key: wire.key.ok_or_else(|| Invalid::missing("key"))?.into(),
+            version: wire.version.ok_or_else(|| Invalid::missing("version"))?.into(),
+            registration,
+            reason: removal_reason(wire.removal_reason),
+        })
+    }
+}
+
+fn read_instance(wire: Option<v1::Instance>) -> Result<Arc<Registration>, Invalid> {
+    let wire = wire.ok_or_else(|| Invalid::missing("instance"))?;
+    Registration::try_from(wire).map(Arc::new).map_err(|invalid| invalid.within("instance"))
+}
+
 /// What a message asks of the stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Next {
@@ -54,7 +82,7 @@ pub(crate) enum Next {
     /// Everything was told: the server is fine.
     Settled,
     /// Open another stream, within this time.
-    Reconnect(std::time::Duration),
+    Reconnect(Duration),
 }
 
 impl View {
@@ -78,7 +106,7 @@ impl View {
             }
             Wire::Changes(batch) => {
                 for change in batch.changes {
-                    self.apply(change.try_into()?, events);
+                    self.apply(Heard::read(change)?, events);
                 }
                 Ok(Next::Read)
             }
@@ -98,35 +126,19 @@ impl View {
         }
     }
 
-    fn apply(&mut self, change: Change, events: &mut Vec<Event>) {
+    fn apply(&mut self, heard: Heard, events: &mut Vec<Event>) {
         let set = self.building.as_ref().unwrap_or(&self.held);
-        let held = set.get(&change.key);
-        if held.is_some_and(|held| held.version > change.version) {
+        if set.get(&heard.key).is_some_and(|held| held.version > heard.version) {
             return;
         }
-        if self.building.is_some() {
-            self.build(change);
-        } else {
-            self.live(change, events);
-        }
-    }
-
-    fn build(&mut self, change: Change) {
-        let set = self.building.get_or_insert_default();
-        match change.registration {
-            Some(registration) => drop(set.insert(change.key, registration)),
-            None => drop(set.remove(&change.key)),
-        }
-    }
-
-    fn live(&mut self, change: Change, events: &mut Vec<Event>) {
-        match (change.kind, change.registration) {
-            (ChangeKind::Removed(reason), _) => {
-                let last = self.held.remove(&change.key);
-                events.extend(last.map(|last| Event::Removed { last, reason: Some(reason) }));
+        match (&mut self.building, heard.registration) {
+            (Some(building), Some(registration)) => drop(building.insert(heard.key, registration)),
+            (Some(building), None) => drop(building.remove(&heard.key)),
+            (None, Some(registration)) => events.extend(self.store(registration)),
+            (None, None) => {
+                let last = self.held.remove(&heard.key);
+                events.extend(last.map(|last| Event::Removed { last, reason: heard.reason }));
             }
-            (_, Some(registration)) => events.extend(self.store(registration)),
-            (_, None) => {}
         }
     }
 
@@ -169,7 +181,7 @@ impl View {
         }
         self.mismatches = 0;
         self.drop_token();
-        Next::Reconnect(std::time::Duration::ZERO)
+        Next::Reconnect(Duration::ZERO)
     }
 
     fn digest(&self) -> v1::SetDigest {
@@ -183,7 +195,7 @@ impl View {
             self.token = away.resume_token;
         }
         let jitter = away.reconnect_jitter.unwrap_or_default();
-        Next::Reconnect(heureka_proto::convert::duration("jitter", &jitter).unwrap_or_default())
+        Next::Reconnect(duration("go_away.reconnect_jitter", &jitter).unwrap_or_default())
     }
 }
 
@@ -197,9 +209,7 @@ fn preserving(kind: v1::NoticeKind) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use heureka_model::{Instance, LeaseTimes, Overlay, Version};
+    use heureka_model::{Change, ChangeKind, Instance, LeaseTimes, Overlay};
 
     use super::*;
 
@@ -346,9 +356,26 @@ mod tests {
     }
 
     #[test]
-    fn unreadable_changes_are_an_error() {
+    fn unreadable_changes_are_an_error_that_names_the_field() {
+        let port = Some(v1::Port { number: 70_000, enabled: true });
+        let broken_instance = v1::Instance { port, ..put("a", 1).instance.unwrap() };
+        let table = [
+            ("key", v1::Change { key: None, ..remove("a", 1) }),
+            ("version", v1::Change { version: None, ..remove("a", 1) }),
+            ("instance", v1::Change { instance: None, ..put("a", 1) }),
+            ("instance.port.number", v1::Change { instance: Some(broken_instance), ..put("a", 1) }),
+        ];
+        for (field, broken) in table {
+            let refused = View::default().take(changes(vec![broken]), &mut Vec::new());
+            assert_eq!(refused.unwrap_err().field, field);
+        }
+    }
+
+    #[test]
+    fn a_removal_for_a_reason_of_a_later_server_is_a_removal() {
         let mut view = View::default();
-        let broken = v1::Change { key: None, ..remove("a", 1) };
-        assert_eq!(view.take(changes(vec![broken]), &mut Vec::new()).unwrap_err().field, "key");
+        snapshot(&mut view, vec![put("a", 1)]);
+        let told = take(&mut view, vec![changes(vec![v1::Change { removal_reason: 99, ..remove("a", 2) }])]);
+        assert_eq!(told, [Event::Removed { last: registration("a", 1), reason: None }]);
     }
 }
