@@ -13,6 +13,9 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::negotiate;
 
+/// What a gzip stream begins with. Some clients announce one and send plain text.
+const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
+
 /// The whole body, decompressed.
 ///
 /// # Errors
@@ -20,7 +23,10 @@ use crate::negotiate;
 pub(crate) async fn read(headers: &HeaderMap, body: Body, config: &Config) -> Result<Bytes, Error> {
     let gzipped = negotiate::is_gzipped(headers)?;
     let sent = collect(body, config.body_wire_max).await?;
-    if gzipped { gunzip(&sent, config.body_decoded_max).map(Bytes::from) } else { Ok(sent) }
+    if gzipped && sent.starts_with(GZIP_MAGIC) {
+        return gunzip(&sent, config.body_decoded_max).map(Bytes::from);
+    }
+    Ok(sent)
 }
 
 /// Reads a body that means nothing and drops it: heartbeats of some clients carry `{}`.

@@ -1,0 +1,166 @@
+//! Documents taken apart into leaves, so that order counts for nothing and a difference has a place.
+
+use std::collections::BTreeMap;
+
+use quick_xml::Reader;
+use quick_xml::events::{BytesStart, Event};
+use serde_json::Value;
+
+/// Place of each leaf and its value as JSON text, which keeps its type.
+pub type Leaves = BTreeMap<String, String>;
+
+/// An XML element.
+#[derive(Debug, Default)]
+pub struct Element {
+    pub name: String,
+    pub attributes: Vec<(String, String)>,
+    pub children: Vec<Element>,
+    pub text: String,
+}
+
+impl Element {
+    /// Parses a whole document.
+    ///
+    /// # Panics
+    /// When it is not well-formed, holds anything behind its root, or an illegal character.
+    pub fn parse(text: &str) -> Self {
+        assert!(text.chars().all(|c| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..)), "{text}");
+        let mut reader = Reader::from_str(text);
+        reader.config_mut().expand_empty_elements = true;
+        let mut open = vec![Self::default()];
+        loop {
+            match reader.read_event().unwrap_or_else(|error| panic!("{error} in {text}")) {
+                Event::Start(tag) => open.push(Self::opened(&tag)),
+                Event::End(_) => {
+                    let closed = open.pop().unwrap();
+                    open.last_mut().unwrap().children.push(closed);
+                }
+                Event::Text(part) => open.last_mut().unwrap().text.push_str(&part.xml10_content()),
+                Event::GeneralRef(reference) => open.last_mut().unwrap().text.push(resolve(&reference)),
+                Event::Eof => break,
+                other => panic!("unexpected {other:?} in {text}"),
+            }
+        }
+        let mut document = open.pop().unwrap();
+        assert!(open.is_empty() && document.children.len() == 1 && document.text.trim().is_empty(), "{text}");
+        document.children.remove(0)
+    }
+
+    fn opened(tag: &BytesStart<'_>) -> Self {
+        let attributes = tag.attributes().map(|attribute| {
+            let attribute = attribute.unwrap();
+            (attribute.key.0.to_owned(), attribute.value.into_owned())
+        });
+        Self { name: tag.name().0.to_owned(), attributes: attributes.collect(), ..Self::default() }
+    }
+
+    pub fn child(&self, name: &str) -> Option<&Self> {
+        self.children.iter().find(|child| child.name == name)
+    }
+
+    /// Text of a child.
+    pub fn find(&self, name: &str) -> Option<&str> {
+        self.child(name).map(|child| child.text.as_str())
+    }
+
+    pub fn attribute(&self, name: &str) -> Option<&str> {
+        self.attributes.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Every instance in the document.
+    pub fn instances(&self) -> Vec<&Self> {
+        if self.name == "instance" {
+            return vec![self];
+        }
+        self.children.iter().flat_map(Self::instances).collect()
+    }
+}
+
+fn resolve(reference: &quick_xml::events::BytesRef<'_>) -> char {
+    match reference.as_ref() {
+        "lt" => '<',
+        "gt" => '>',
+        "amp" => '&',
+        "quot" => '"',
+        "apos" => '\'',
+        _ => reference.resolve_char_ref().unwrap().unwrap(),
+    }
+}
+
+/// Leaves of a JSON document.
+pub fn of_json(text: &str) -> Leaves {
+    let mut leaves = Leaves::new();
+    json_into(&mut leaves, "", &serde_json::from_str(text).unwrap());
+    leaves
+}
+
+fn json_into(leaves: &mut Leaves, place: &str, value: &Value) {
+    match value {
+        Value::Object(members) => {
+            for (name, value) in members {
+                json_into(leaves, &format!("{place}/{name}"), value);
+            }
+        }
+        Value::Array(items) if items.is_empty() => drop(leaves.insert(place.to_owned(), "[]".into())),
+        Value::Array(items) => {
+            for item in items {
+                json_into(leaves, &fresh(leaves, &format!("{place}/{}", json_identity(item))), item);
+            }
+        }
+        scalar => drop(leaves.insert(place.to_owned(), scalar.to_string())),
+    }
+}
+
+fn json_identity(item: &Value) -> String {
+    let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    let amazon = &item["dataCenterInfo"]["metadata"]["instance-id"];
+    [&item["name"], &item["instanceId"], amazon, &item["hostName"]].into_iter().find_map(text).unwrap_or_default()
+}
+
+/// Leaves of an XML document; attributes are marked by `@`.
+pub fn of_xml(text: &str) -> Leaves {
+    let mut leaves = Leaves::new();
+    let root = Element::parse(text);
+    xml_into(&mut leaves, &format!("/{}", root.name), &root);
+    leaves
+}
+
+fn xml_into(leaves: &mut Leaves, place: &str, element: &Element) {
+    for (name, value) in &element.attributes {
+        leaves.insert(format!("{place}/@{name}"), value.clone());
+    }
+    for child in &element.children {
+        let identity = xml_identity(child);
+        let place = fresh(leaves, &format!("{place}/{}{identity}", child.name));
+        xml_into(leaves, &place, child);
+    }
+    if element.children.is_empty() {
+        leaves.insert(place.to_owned(), element.text.clone());
+    }
+}
+
+fn xml_identity(element: &Element) -> String {
+    let told = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(|text| format!("/{text}"));
+    match element.name.as_str() {
+        "application" => told(element.find("name")).unwrap_or_default(),
+        "instance" => {
+            let block = element.child("dataCenterInfo").and_then(|block| block.child("metadata"));
+            let amazon = block.and_then(|metadata| metadata.find("instance-id"));
+            let candidates = [element.find("instanceId"), amazon, element.find("hostName")];
+            candidates.into_iter().find_map(told).unwrap_or_default()
+        }
+        _ => String::new(),
+    }
+}
+
+/// The place, or the place with a number when something stands there already.
+fn fresh(leaves: &Leaves, place: &str) -> String {
+    let taken = |place: &str| leaves.keys().any(|leaf| leaf == place || leaf.starts_with(&format!("{place}/")));
+    let mut candidate = place.to_owned();
+    let mut number = 1;
+    while taken(&candidate) {
+        number += 1;
+        candidate = format!("{place}#{number}");
+    }
+    candidate
+}
