@@ -7,6 +7,7 @@ use http::StatusCode;
 use http::request::Parts;
 
 use super::caller::Caller;
+use super::overrides::not_found_first;
 use super::{Answer, App, document, key, query};
 use crate::body;
 use crate::error::{self, Error, in_legacy_words};
@@ -34,8 +35,11 @@ pub(super) async fn register(app: &App, parts: &Parts, body: Body, name: &str) -
     Ok(error::empty(StatusCode::NO_CONTENT))
 }
 
-fn store(app: &App, instance: Instance, claim: Claim, caller: &Caller) -> Result<Registered, Error> {
-    let stored = app.registry.register(instance, claim, RegisterMode::Upsert, &caller.origin, app.now());
+/// An owner that tells no stamp means this moment.
+fn store(app: &App, mut instance: Instance, claim: Claim, caller: &Caller) -> Result<Registered, Error> {
+    let now = app.now();
+    instance.last_dirty.get_or_insert(now.wall);
+    let stored = app.registry.register(instance, claim, RegisterMode::Upsert, &caller.origin, now);
     stored.map_err(legacy)
 }
 
@@ -53,11 +57,7 @@ pub(super) fn renew(app: &App, parts: &Parts, name: &str, id: &str) -> Answer {
     let name = canonical_app(name);
     let key = key(&name, id);
     let query = parts.uri.query().unwrap_or_default();
-    let stamp = match query::last_dirty(query) {
-        Ok(stamp) => stamp,
-        Err(_) if app.registry.get(key, app.now()).is_none() => return Err(Error::NotFound),
-        Err(error) => return Err(error),
-    };
+    let stamp = query::last_dirty(query).map_err(|error| not_found_first(app, key, error))?;
     let caller = app.caller(parts);
     let beat = match stamp {
         None => Beat::Plain,
@@ -92,21 +92,15 @@ pub(super) fn cancel(app: &App, parts: &Parts, name: &str, id: &str) -> Answer {
     if cancelled.existed { Ok(error::empty(StatusCode::OK)) } else { Err(Error::NotFound) }
 }
 
-/// Puts the parameters into the metadata and renews the lease, as registering again with them would.
+/// Puts the parameters into the metadata, which renews the lease.
 pub(super) fn update_metadata(app: &App, parts: &Parts, name: &str, id: &str) -> Answer {
-    let caller = app.caller(parts);
     let name = canonical_app(name);
     let key = key(&name, id);
-    let now = app.now();
-    if app.registry.get(key, now).is_none() {
-        return Err(Error::NotFound);
-    }
-    let set = metadata_of(parts.uri.query().unwrap_or_default())?;
-    app.registry.renew(key, Beat::Plain, None, &caller.origin, now).map_err(legacy)?;
-    if !set.is_empty() {
-        let patch = MetadataPatch { set, ..MetadataPatch::default() };
-        app.registry.update_metadata(key, patch, &caller.origin, now).map_err(legacy)?;
-    }
+    let told = metadata_of(parts.uri.query().unwrap_or_default());
+    let set = told.map_err(|error| not_found_first(app, key, error))?;
+    let caller = app.caller(parts);
+    let patch = MetadataPatch { set, ..MetadataPatch::default() };
+    app.registry.update_metadata(key, patch, &caller.origin, app.now()).map_err(legacy)?;
     Ok(error::empty(StatusCode::OK))
 }
 

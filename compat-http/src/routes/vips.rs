@@ -17,17 +17,26 @@ const VERSION: &str = "-1";
 
 /// The instances whose `vipAddress` holds this name.
 pub(super) fn plain(app: &App, parts: &Parts, vip: &str) -> Answer {
-    list(app, parts, Selector { vip_addresses: vec![vip.to_owned()], ..Selector::default() })
+    let selector = Selector { vip_addresses: vec![vip.to_owned()], ..Selector::default() };
+    list(app, parts, selector, |found| holds(&found.instance.vip_address, vip))
 }
 
 /// The instances whose `secureVipAddress` holds this name.
 pub(super) fn secure(app: &App, parts: &Parts, vip: &str) -> Answer {
-    list(app, parts, Selector { secure_vip_addresses: vec![vip.to_owned()], ..Selector::default() })
+    let selector = Selector { secure_vip_addresses: vec![vip.to_owned()], ..Selector::default() };
+    list(app, parts, selector, |found| holds(&found.instance.secure_vip_address, vip))
 }
 
-fn list(app: &App, parts: &Parts, selector: Selector) -> Answer {
+/// Selectors ignore case, this surface does not. Blanks around a name of the list count for nothing.
+fn holds(list: &str, vip: &str) -> bool {
+    list.split(',').any(|entry| entry.trim() == vip.trim())
+}
+
+fn list(app: &App, parts: &Parts, selector: Selector, holds: impl Fn(&Registration) -> bool) -> Answer {
     let kind = kind(parts);
-    Ok(document(encode(&matching(app, selector), kind), kind.format))
+    let mut found = matching(app, selector);
+    found.retain(holds);
+    Ok(document(encode(&found, kind), kind.format))
 }
 
 fn matching(app: &App, selector: Selector) -> Vec<Registration> {

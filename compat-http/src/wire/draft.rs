@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use heureka_model::{
-    DataCenter, Instance, InstanceKey, Invalid, LeaseTerms, Metadata, Port, Problem, Status, Wall,
-    canonical_app,
+    DataCenter, Instance, InstanceKey, LeaseTerms, Metadata, Port, Status, Wall, canonical_app,
 };
 
 use super::scalar::Scalar;
@@ -73,8 +72,8 @@ pub(crate) struct Parsed {
 const AMAZON: &str = "Amazon";
 const AMAZON_ID: &str = "instance-id";
 const NAMES: [&str; 3] = [AMAZON, "MyOwn", "Netflix"];
-/// Longest time in milliseconds that a client's stamp may tell; what saturates lies beyond it.
-const STAMP_MAX: i64 = i64::MAX - 1;
+/// Largest number that a client may tell; what saturates lies beyond it.
+const NUMBER_MAX: i64 = i64::MAX - 1;
 
 impl Draft {
     /// Takes a member without structure. Unknown ones are dropped.
@@ -188,7 +187,7 @@ impl Draft {
             "durationInSecs" => (&mut self.lease.duration, "leaseInfo.durationInSecs"),
             _ => return Ok(()),
         };
-        *slot = value.integer(field, i64::MIN, i64::MAX)?;
+        *slot = value.integer(field, NUMBER_MAX)?;
         Ok(())
     }
 
@@ -346,19 +345,16 @@ fn status(value: Scalar<'_>, format: Format) -> Option<Status> {
 }
 
 fn country(value: &Scalar<'_>) -> Result<Option<i32>, Error> {
-    let number = value.integer("countryId", i64::from(i32::MIN), i64::from(i32::MAX))?;
+    let number = value.integer("countryId", i64::from(i32::MAX))?;
     Ok(number.and_then(|number| i32::try_from(number).ok()))
 }
 
+/// A time before the epoch is older than all others; some languages' empty time lies there.
 fn stamp(field: &str, value: &Scalar<'_>) -> Result<Option<Wall>, Error> {
-    let millis = value.integer(field, 0, STAMP_MAX)?;
-    Ok(millis.and_then(|millis| u64::try_from(millis).ok()).map(Wall))
+    let millis = value.integer(field, NUMBER_MAX)?;
+    Ok(millis.map(|millis| Wall(u64::try_from(millis).unwrap_or(0))))
 }
 
 fn port_number(field: &str, value: &Scalar<'_>) -> Result<u16, Error> {
-    let max = i64::from(u16::MAX);
-    let number =
-        value.integer(field, 0, max)?.ok_or_else(|| Error::malformed(field, "expected a port number"))?;
-    u16::try_from(number)
-        .map_err(|_| Invalid::new(field, Problem::OutOfRange { value: number, min: 0, max }).into())
+    value.port(field)?.ok_or_else(|| Error::malformed(field, "expected a port number"))
 }

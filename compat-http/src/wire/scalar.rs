@@ -49,25 +49,37 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    /// As a whole number between `min` and `max`; nothing when null or blank.
+    /// As a number without its fraction, from `-max` to `max`; nothing when null or blank.
     ///
     /// # Errors
-    /// `Invalid` for what is no whole number or lies outside.
-    pub(crate) fn integer(&self, field: &str, min: i64, max: i64) -> Result<Option<i64>, Error> {
+    /// `Invalid` for what is no number or lies outside.
+    pub(crate) fn integer(&self, field: &str, max: i64) -> Result<Option<i64>, Error> {
+        let Some(number) = self.number(field)? else { return Ok(None) };
+        bounded(field, number.truncated(), -max, max).map(Some)
+    }
+
+    /// As a port number; nothing when null or blank.
+    ///
+    /// # Errors
+    /// `Invalid` for what is no whole number or lies outside 0 to 65535.
+    pub(crate) fn port(&self, field: &str) -> Result<Option<u16>, Error> {
+        let max = i64::from(u16::MAX);
+        let Some(number) = self.number(field)? else { return Ok(None) };
+        let whole = number.whole().ok_or_else(|| no_number(field))?;
+        Ok(u16::try_from(bounded(field, whole, 0, max)?).ok())
+    }
+
+    fn number(&self, field: &str) -> Result<Option<Number>, Error> {
         let text = match self {
             Self::Null => return Ok(None),
-            Self::Bool(_) => return Err(not_whole(field)),
+            Self::Bool(_) => return Err(no_number(field)),
             Self::Number(text) => text,
             Self::Text(text) => text.trim(),
         };
         if text.is_empty() {
             return Ok(None);
         }
-        let value = whole(text).ok_or_else(|| not_whole(field))?;
-        if value < min || value > max {
-            return Err(Invalid::new(field, Problem::OutOfRange { value, min, max }).into());
-        }
-        Ok(Some(value))
+        Number::parse(text).map(Some).ok_or_else(|| no_number(field))
     }
 
     /// As a flag: `true` and `false` in any case, whole numbers other than zero; null and blank are false.
@@ -79,7 +91,9 @@ impl<'a> Scalar<'a> {
         match self {
             Self::Null => Ok(false),
             Self::Bool(value) => Ok(*value),
-            Self::Number(text) => whole(text).map(|number| number != 0).ok_or_else(wrong),
+            Self::Number(text) => {
+                Number::parse(text).and_then(Number::whole).map(|number| number != 0).ok_or_else(wrong)
+            }
             Self::Text(text) => match text.trim() {
                 "" => Ok(false),
                 word if word.eq_ignore_ascii_case("true") => Ok(true),
@@ -100,24 +114,50 @@ fn parse_text<'a>(field: &str, raw: &'a str) -> Result<Scalar<'a>, Error> {
     Ok(Scalar::Text(Cow::Owned(text)))
 }
 
-/// The whole number that `text` spells, also as `8e3` or `80.0`; saturates beyond 64 bits.
-fn whole(text: &str) -> Option<i64> {
-    if let Ok(number) = text.parse::<i64>() {
-        return Some(number);
-    }
-    if !text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte)) {
-        return None;
-    }
-    let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && number.fract() == 0.0)?;
-    Some(saturating(number))
+/// A number as it was spelt.
+#[derive(Clone, Copy)]
+enum Number {
+    Whole(i64),
+    Float(f64),
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "a cast from f64 saturates, which is what is wanted")]
-fn saturating(number: f64) -> i64 {
-    number as i64
+impl Number {
+    /// Also `8e3` and `80.5`; not the words that Rust knows for numbers.
+    fn parse(text: &str) -> Option<Self> {
+        if let Ok(number) = text.parse() {
+            return Some(Self::Whole(number));
+        }
+        if !text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte)) {
+            return None;
+        }
+        text.parse().ok().filter(|number: &f64| number.is_finite()).map(Self::Float)
+    }
+
+    /// Without its fraction; saturates beyond 64 bits.
+    #[expect(clippy::cast_possible_truncation, reason = "a cast from f64 truncates and saturates, as wanted")]
+    fn truncated(self) -> i64 {
+        match self {
+            Self::Whole(number) => number,
+            Self::Float(number) => number as i64,
+        }
+    }
+
+    fn whole(self) -> Option<i64> {
+        match self {
+            Self::Float(number) if number.fract() != 0.0 => None,
+            number => Some(number.truncated()),
+        }
+    }
 }
 
-fn not_whole(field: &str) -> Error {
+fn bounded(field: &str, value: i64, min: i64, max: i64) -> Result<i64, Error> {
+    if value < min || value > max {
+        return Err(Invalid::new(field, Problem::OutOfRange { value, min, max }).into());
+    }
+    Ok(value)
+}
+
+fn no_number(field: &str) -> Error {
     Error::malformed(field, "expected a whole number")
 }
 
@@ -141,7 +181,7 @@ mod tests {
             (text(""), None),
             (text("  "), None),
         ] {
-            assert_eq!(scalar.integer("port", 0, 65_535).unwrap(), expected, "{scalar:?}");
+            assert_eq!(scalar.port("port").unwrap(), expected, "{scalar:?}");
         }
     }
 
@@ -161,8 +201,20 @@ mod tests {
             Scalar::Number("1e400"),
             Scalar::Bool(true),
         ] {
-            let refusal = scalar.integer("port.$", 0, 65_535).unwrap_err().to_string();
+            let refusal = scalar.port("port.$").unwrap_err().to_string();
             assert!(refusal.starts_with("port.$: "), "{scalar:?}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn other_integers_lose_their_fraction() {
+        for (text, expected) in
+            [("30.9", 30), ("-1.5", -1), ("1700000000000.25", 1_700_000_000_000), ("2e3", 2000)]
+        {
+            assert_eq!(Scalar::Number(text).integer("t", 1 << 60).unwrap(), Some(expected), "{text}");
+        }
+        for text in ["9999999999999999999999", "-9999999999999999999999", "abc", "0x1", "1e999"] {
+            assert!(Scalar::Text(text.into()).integer("t", 1 << 60).is_err(), "{text}");
         }
     }
 

@@ -7,68 +7,76 @@ use quick_xml::events::{BytesStart, Event};
 use serde_json::Value;
 
 /// Place of each leaf and its value as JSON text, which keeps its type.
-pub type Leaves = BTreeMap<String, String>;
+pub(crate) type Leaves = BTreeMap<String, String>;
 
 /// An XML element.
 #[derive(Debug, Default)]
-pub struct Element {
-    pub name: String,
-    pub attributes: Vec<(String, String)>,
-    pub children: Vec<Element>,
-    pub text: String,
+pub(crate) struct Element {
+    pub(crate) name: String,
+    pub(crate) attributes: Vec<(String, String)>,
+    pub(crate) children: Vec<Element>,
+    pub(crate) text: String,
 }
 
 impl Element {
     /// Parses a whole document.
     ///
-    /// # Panics
+    /// # Errors
     /// When it is not well-formed, holds anything behind its root, or an illegal character.
-    pub fn parse(text: &str) -> Self {
-        assert!(text.chars().all(|c| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..)), "{text}");
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if !text.chars().all(|c| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..)) {
+            return Err("illegal character".into());
+        }
         let mut reader = Reader::from_str(text);
         reader.config_mut().expand_empty_elements = true;
         let mut open = vec![Self::default()];
         loop {
-            match reader.read_event().unwrap_or_else(|error| panic!("{error} in {text}")) {
-                Event::Start(tag) => open.push(Self::opened(&tag)),
+            match reader.read_event().map_err(|error| error.to_string())? {
+                Event::Start(tag) => open.push(Self::opened(&tag)?),
                 Event::End(_) => {
                     let closed = open.pop().unwrap();
                     open.last_mut().unwrap().children.push(closed);
                 }
                 Event::Text(part) => open.last_mut().unwrap().text.push_str(&part.xml10_content()),
-                Event::GeneralRef(reference) => open.last_mut().unwrap().text.push(resolve(&reference)),
+                Event::GeneralRef(reference) => open.last_mut().unwrap().text.push(resolve(&reference)?),
                 Event::Eof => break,
-                other => panic!("unexpected {other:?} in {text}"),
+                other => return Err(format!("unexpected {other:?}")),
             }
         }
         let mut document = open.pop().unwrap();
-        assert!(open.is_empty() && document.children.len() == 1 && document.text.trim().is_empty(), "{text}");
-        document.children.remove(0)
+        if !open.is_empty() || document.children.len() != 1 || !document.text.trim().is_empty() {
+            return Err("not one root".into());
+        }
+        Ok(document.children.remove(0))
     }
 
-    fn opened(tag: &BytesStart<'_>) -> Self {
+    fn opened(tag: &BytesStart<'_>) -> Result<Self, String> {
+        let name = tag.name().0.to_owned();
+        if name.is_empty() {
+            return Err("an element without a name".into());
+        }
         let attributes = tag.attributes().map(|attribute| {
             let attribute = attribute.unwrap();
             (attribute.key.0.to_owned(), attribute.value.into_owned())
         });
-        Self { name: tag.name().0.to_owned(), attributes: attributes.collect(), ..Self::default() }
+        Ok(Self { name, attributes: attributes.collect(), ..Self::default() })
     }
 
-    pub fn child(&self, name: &str) -> Option<&Self> {
+    pub(crate) fn child(&self, name: &str) -> Option<&Self> {
         self.children.iter().find(|child| child.name == name)
     }
 
     /// Text of a child.
-    pub fn find(&self, name: &str) -> Option<&str> {
+    pub(crate) fn find(&self, name: &str) -> Option<&str> {
         self.child(name).map(|child| child.text.as_str())
     }
 
-    pub fn attribute(&self, name: &str) -> Option<&str> {
+    pub(crate) fn attribute(&self, name: &str) -> Option<&str> {
         self.attributes.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
     /// Every instance in the document.
-    pub fn instances(&self) -> Vec<&Self> {
+    pub(crate) fn instances(&self) -> Vec<&Self> {
         if self.name == "instance" {
             return vec![self];
         }
@@ -76,22 +84,25 @@ impl Element {
     }
 }
 
-fn resolve(reference: &quick_xml::events::BytesRef<'_>) -> char {
-    match reference.as_ref() {
+fn resolve(reference: &quick_xml::events::BytesRef<'_>) -> Result<char, String> {
+    Ok(match reference.as_ref() {
         "lt" => '<',
         "gt" => '>',
         "amp" => '&',
         "quot" => '"',
         "apos" => '\'',
-        _ => reference.resolve_char_ref().unwrap().unwrap(),
-    }
+        _ => match reference.resolve_char_ref() {
+            Ok(Some(character)) if character >= ' ' || "\t\n\r".contains(character) => character,
+            other => return Err(format!("reference to {other:?}")),
+        },
+    })
 }
 
 /// Leaves of a JSON document.
-pub fn of_json(text: &str) -> Leaves {
+pub(crate) fn of_json(text: &str) -> Result<Leaves, String> {
     let mut leaves = Leaves::new();
-    json_into(&mut leaves, "", &serde_json::from_str(text).unwrap());
-    leaves
+    json_into(&mut leaves, "", &serde_json::from_str(text).map_err(|error| error.to_string())?);
+    Ok(leaves)
 }
 
 fn json_into(leaves: &mut Leaves, place: &str, value: &Value) {
@@ -104,7 +115,7 @@ fn json_into(leaves: &mut Leaves, place: &str, value: &Value) {
         Value::Array(items) if items.is_empty() => drop(leaves.insert(place.to_owned(), "[]".into())),
         Value::Array(items) => {
             for item in items {
-                json_into(leaves, &fresh(leaves, &format!("{place}/{}", json_identity(item))), item);
+                json_into(leaves, &fresh(leaves, &format!("{place}[{}]", json_identity(item))), item);
             }
         }
         scalar => drop(leaves.insert(place.to_owned(), scalar.to_string())),
@@ -114,15 +125,18 @@ fn json_into(leaves: &mut Leaves, place: &str, value: &Value) {
 fn json_identity(item: &Value) -> String {
     let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     let amazon = &item["dataCenterInfo"]["metadata"]["instance-id"];
-    [&item["name"], &item["instanceId"], amazon, &item["hostName"]].into_iter().find_map(text).unwrap_or_default()
+    [&item["name"], &item["instanceId"], amazon, &item["hostName"]]
+        .into_iter()
+        .find_map(text)
+        .unwrap_or_default()
 }
 
 /// Leaves of an XML document; attributes are marked by `@`.
-pub fn of_xml(text: &str) -> Leaves {
+pub(crate) fn of_xml(text: &str) -> Result<Leaves, String> {
     let mut leaves = Leaves::new();
-    let root = Element::parse(text);
+    let root = Element::parse(text)?;
     xml_into(&mut leaves, &format!("/{}", root.name), &root);
-    leaves
+    Ok(leaves)
 }
 
 fn xml_into(leaves: &mut Leaves, place: &str, element: &Element) {
@@ -140,7 +154,7 @@ fn xml_into(leaves: &mut Leaves, place: &str, element: &Element) {
 }
 
 fn xml_identity(element: &Element) -> String {
-    let told = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(|text| format!("/{text}"));
+    let told = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(|text| format!("[{text}]"));
     match element.name.as_str() {
         "application" => told(element.find("name")).unwrap_or_default(),
         "instance" => {
@@ -155,7 +169,8 @@ fn xml_identity(element: &Element) -> String {
 
 /// The place, or the place with a number when something stands there already.
 fn fresh(leaves: &Leaves, place: &str) -> String {
-    let taken = |place: &str| leaves.keys().any(|leaf| leaf == place || leaf.starts_with(&format!("{place}/")));
+    let taken =
+        |place: &str| leaves.keys().any(|leaf| leaf == place || leaf.starts_with(&format!("{place}/")));
     let mut candidate = place.to_owned();
     let mut number = 1;
     while taken(&candidate) {

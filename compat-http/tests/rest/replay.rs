@@ -6,6 +6,7 @@ use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use http::Uri;
 use serde::Deserialize;
 
 use crate::deviations::{self, Difference};
@@ -20,7 +21,7 @@ struct Step {
     method: String,
     path: String,
     #[serde(default)]
-    headers: BTreeMap<String, String>,
+    headers: BTreeMap<String, Values>,
     #[serde(default)]
     body: String,
     /// The body's characters are bytes.
@@ -40,6 +41,23 @@ struct Step {
     volatile: Vec<String>,
 }
 
+/// One value of a header, or several headers of that name.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Values {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Values {
+    fn all(&self) -> &[String] {
+        match self {
+            Self::One(value) => std::slice::from_ref(value),
+            Self::Many(values) => values,
+        }
+    }
+}
+
 impl Step {
     fn bytes(&self) -> Vec<u8> {
         let plain: Vec<u8> = if self.latin1 {
@@ -56,7 +74,11 @@ impl Step {
     }
 
     async fn send(&self, server: &Server) -> Answer {
-        let headers: Vec<_> = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let pair = |(name, values): (&'_ String, &'_ Values)| {
+            values.all().iter().map(|value| (name.clone(), value.clone())).collect::<Vec<_>>()
+        };
+        let headers: Vec<(String, String)> = self.headers.iter().flat_map(pair).collect();
+        let headers: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         server.send(&self.method, &self.path, &headers, self.bytes()).await
     }
 }
@@ -64,7 +86,9 @@ impl Step {
 fn read(scenario: &str) -> Vec<Step> {
     let path = format!("{}/tests/fixtures/{scenario}.jsonl", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{path}: {error}"))).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{path}: {error}")))
+        .collect()
 }
 
 /// All scenarios, by the files that are there.
@@ -78,6 +102,10 @@ async fn differences_of(scenario: &str) -> Vec<Difference> {
     let server = Server::trusting();
     let mut found = Vec::new();
     for (place, step) in read(scenario).into_iter().enumerate() {
+        if step.path.parse::<Uri>().is_err() {
+            // The HTTP layer refuses such a request line before anybody here sees it.
+            continue;
+        }
         server.step();
         let answer = step.send(&server).await;
         let mut note = |what: &str, theirs: String, ours: String| {
@@ -102,7 +130,9 @@ fn compare(step: &Step, answer: &Answer, note: &mut impl FnMut(&str, String, Str
         let theirs = step.status.map_or("no answer".into(), |status| status.to_string());
         return note("status", theirs, ours.to_string());
     }
-    compare_headers(step, answer, note);
+    if !compare_headers(step, answer, note) {
+        return;
+    }
     if matches!(ours, 200 | 409) && step.method != "HEAD" {
         compare_documents(step, answer, note);
     } else if ours == 400 && step.answer != answer.text() {
@@ -110,7 +140,8 @@ fn compare(step: &Step, answer: &Answer, note: &mut impl FnMut(&str, String, Str
     }
 }
 
-fn compare_headers(step: &Step, answer: &Answer, note: &mut impl FnMut(&str, String, String)) {
+/// Whether the bodies are of one format.
+fn compare_headers(step: &Step, answer: &Answer, note: &mut impl FnMut(&str, String, String)) -> bool {
     let theirs = |name: &str| step.answer_headers.get(name).cloned().unwrap_or_default();
     let ours = |name: &str| answer.header(name).unwrap_or_default().to_owned();
     if theirs("Content-Encoding") != ours("content-encoding") {
@@ -122,6 +153,9 @@ fn compare_headers(step: &Step, answer: &Answer, note: &mut impl FnMut(&str, Str
     if verbs(&theirs("Allow")) != verbs(&ours("allow")) {
         note("Allow", theirs("Allow"), ours("allow"));
     }
+    answer.status == 400
+        || step.answer.is_empty()
+        || step.answer.starts_with('{') == plain(answer).starts_with('{')
 }
 
 /// The verbs of an `Allow` header, but `HEAD`, which the original names or not by the code.
@@ -136,8 +170,24 @@ fn compare_documents(step: &Step, answer: &Answer, note: &mut impl FnMut(&str, S
         }
         return;
     }
-    let (theirs, ours) = (leaves(step, &step.answer), leaves(step, &plain(answer)));
-    let places: BTreeSet<&String> = theirs.keys().chain(ours.keys()).collect();
+    let ours = leaves(step, &plain(answer)).unwrap();
+    let theirs = match leaves(step, &step.answer) {
+        Ok(theirs) => theirs,
+        Err(problem) => return note("document", problem, "well-formed".into()),
+    };
+    let (their_instances, our_instances) = (instances(&theirs), instances(&ours));
+    for instance in their_instances.symmetric_difference(&our_instances) {
+        let presence = |there: bool| if there { "present" } else { "absent" }.to_owned();
+        note(
+            instance,
+            presence(their_instances.contains(instance)),
+            presence(our_instances.contains(instance)),
+        );
+    }
+    let shared: Vec<_> = their_instances.intersection(&our_instances).collect();
+    let in_shared = |place: &String| instance_of(place).is_none_or(|instance| shared.contains(&&instance));
+    let places: BTreeSet<&String> =
+        theirs.keys().chain(ours.keys()).filter(|place| in_shared(place)).collect();
     for place in places {
         let of = |leaves: &Leaves| leaves.get(place).cloned().unwrap_or_else(|| "absent".into());
         if of(&theirs) != of(&ours) {
@@ -146,26 +196,51 @@ fn compare_documents(step: &Step, answer: &Answer, note: &mut impl FnMut(&str, S
     }
 }
 
+/// The instances of a list, by application and id.
+fn instances(leaves: &Leaves) -> BTreeSet<String> {
+    leaves.keys().filter_map(|place| instance_of(place)).collect()
+}
+
+/// The instance of a list that a leaf belongs to.
+fn instance_of(place: &str) -> Option<String> {
+    let start = place.find("/instance[")?;
+    let length = place[start..].find("]/")? + 1;
+    Some(place[..start + length].to_owned())
+}
+
 fn plain(answer: &Answer) -> String {
     if answer.header("content-encoding") != Some("gzip") {
         return answer.text().to_owned();
     }
     let mut text = String::new();
-    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(answer.body.as_slice()), &mut text).unwrap();
+    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(answer.body.as_slice()), &mut text)
+        .unwrap();
     text
 }
 
-fn leaves(step: &Step, text: &str) -> Leaves {
-    let mut leaves = if text.starts_with('{') { documents::of_json(text) } else { documents::of_xml(text) };
-    let clocks: BTreeSet<&str> =
+/// Members that hold clock readings where the recording could not say which do.
+const CLOCKS: [&str; 5] = [
+    "lastUpdatedTimestamp",
+    "lastDirtyTimestamp",
+    "lastRenewalTimestamp",
+    "registrationTimestamp",
+    "serviceUpTimestamp",
+];
+
+fn leaves(step: &Step, text: &str) -> Result<Leaves, String> {
+    let mut leaves = if text.starts_with('{') { documents::of_json(text) } else { documents::of_xml(text) }?;
+    let mut clocks: BTreeSet<&str> =
         step.volatile.iter().filter_map(|place| place.rsplit(['/', '.']).next()).collect();
+    if step.volatile.iter().any(|place| place.starts_with("(not well-formed)")) {
+        clocks.extend(CLOCKS);
+    }
     for (place, value) in &mut leaves {
         let member = place.rsplit('/').next().unwrap_or_default();
         if clocks.contains(member) {
             *value = masked(value);
         }
     }
-    leaves
+    Ok(leaves)
 }
 
 /// A clock reading as its type and number of digits.
@@ -179,12 +254,12 @@ fn masked(value: &str) -> String {
 
 #[tokio::test]
 async fn every_recorded_exchange_is_answered_alike_but_for_the_listed_deviations() {
-    let mut needed = BTreeSet::new();
+    let mut needed: BTreeSet<u32> = BTreeSet::new();
     let mut unexplained = Vec::new();
     for scenario in scenarios() {
         for difference in differences_of(&scenario).await {
-            let reasons: Vec<_> = deviations::covering(&difference).collect();
-            needed.extend(&reasons);
+            let reasons: Vec<u32> = deviations::covering(&difference).collect();
+            needed.extend(reasons.iter().copied());
             if reasons.is_empty() {
                 unexplained.push(difference.to_string());
             }

@@ -16,10 +16,10 @@ use serde_json::Value;
 use tower::ServiceExt;
 
 /// Wall clock at which every test begins.
-pub const START: u64 = 1_796_004_000_000;
+pub(crate) const START: u64 = 1_796_004_000_000;
 
 /// Two clocks that stand still until they are moved.
-pub struct ManualClock(AtomicU64);
+pub(crate) struct ManualClock(AtomicU64);
 
 impl Clock for ManualClock {
     fn now(&self) -> Now {
@@ -29,39 +29,42 @@ impl Clock for ManualClock {
 }
 
 /// The surface under test.
-pub struct Server {
+pub(crate) struct Server {
     router: Router,
-    pub registry: Arc<Registry>,
-    pub clock: Arc<ManualClock>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) clock: Arc<ManualClock>,
     remote: SocketAddr,
 }
 
 /// An answer, read to its end.
 #[derive(Debug)]
-pub struct Answer {
-    pub status: StatusCode,
-    pub headers: HeaderMap,
-    pub body: Vec<u8>,
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Server {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(Config::default(), heureka_registry::Config::default())
     }
 
     /// A server that believes 127.0.0.1, from where all requests come.
-    pub fn trusting() -> Self {
+    pub(crate) fn trusting() -> Self {
         let trusted_peers = vec!["127.0.0.1".parse().unwrap()];
         Self::with(Config { trusted_peers, ..Config::default() }, heureka_registry::Config::default())
     }
 
     /// A server that removes every lapsed lease at once.
-    pub fn unprotected() -> Self {
+    pub(crate) fn unprotected() -> Self {
         let preservation = Preservation { mode: PreservationMode::Off, ..Preservation::default() };
-        Self::with(Config::default(), heureka_registry::Config { preservation, ..heureka_registry::Config::default() })
+        Self::with(
+            Config::default(),
+            heureka_registry::Config { preservation, ..heureka_registry::Config::default() },
+        )
     }
 
-    pub fn with(config: Config, core: heureka_registry::Config) -> Self {
+    pub(crate) fn with(config: Config, core: heureka_registry::Config) -> Self {
         let clock = Arc::new(ManualClock(AtomicU64::new(0)));
         let seeds = Seeds { boot: 1, hash: 2, shuffle: 3 };
         let registry = Arc::new(Registry::new(core, seeds, clock.now()));
@@ -69,12 +72,12 @@ impl Server {
         Self { router, registry, clock, remote: "127.0.0.1:40000".parse().unwrap() }
     }
 
-    pub fn router(&self) -> Router {
+    pub(crate) fn router(&self) -> Router {
         self.router.clone()
     }
 
     /// Lets time pass, a second at a time, as the server's own task would.
-    pub fn pass(&self, duration: Duration) {
+    pub(crate) fn pass(&self, duration: Duration) {
         let mut left = u64::try_from(duration.as_millis()).unwrap();
         while left > 0 {
             let step = left.min(1000);
@@ -85,11 +88,17 @@ impl Server {
     }
 
     /// Moves the clocks by one millisecond without a tick.
-    pub fn step(&self) {
+    pub(crate) fn step(&self) {
         self.clock.0.fetch_add(1, Ordering::SeqCst);
     }
 
-    pub async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: impl Into<Body>) -> Answer {
+    pub(crate) async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Body>,
+    ) -> Answer {
         let mut request = Request::builder().method(Method::from_bytes(method.as_bytes()).unwrap()).uri(path);
         for (name, value) in headers {
             request = request.header(*name, http::HeaderValue::from_bytes(value.as_bytes()).unwrap());
@@ -102,25 +111,26 @@ impl Server {
         Answer { status: parts.status, headers: parts.headers, body }
     }
 
-    pub async fn get(&self, path: &str) -> Answer {
-        self.send("GET", &format!("/eureka/apps{path}"), &[("accept", "application/json")], Body::empty()).await
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send("GET", &format!("/eureka/apps{path}"), &[("accept", "application/json")], Body::empty())
+            .await
     }
 
-    pub async fn get_xml(&self, path: &str) -> Answer {
+    pub(crate) async fn get_xml(&self, path: &str) -> Answer {
         self.send("GET", &format!("/eureka/apps{path}"), &[], Body::empty()).await
     }
 
-    pub async fn json(&self, path: &str) -> Value {
+    pub(crate) async fn json(&self, path: &str) -> Value {
         self.get(path).await.json()
     }
 
     /// The `instance` of a single read.
-    pub async fn instance(&self, app: &str, id: &str) -> Value {
+    pub(crate) async fn instance(&self, app: &str, id: &str) -> Value {
         self.json(&format!("/{app}/{id}")).await["instance"].take()
     }
 
     /// Status as readers see it; empty when the instance is not there.
-    pub async fn status(&self, app: &str, id: &str) -> String {
+    pub(crate) async fn status(&self, app: &str, id: &str) -> String {
         let answer = self.get(&format!("/{app}/{id}")).await;
         if answer.status != StatusCode::OK {
             return String::new();
@@ -128,55 +138,55 @@ impl Server {
         answer.json()["instance"]["status"].as_str().unwrap().to_owned()
     }
 
-    pub async fn post(&self, app: &str, body: &str) -> Answer {
+    pub(crate) async fn post(&self, app: &str, body: &str) -> Answer {
         let headers = [("content-type", "application/json")];
         self.send("POST", &format!("/eureka/apps/{app}"), &headers, body.to_owned()).await
     }
 
-    pub async fn post_xml(&self, app: &str, body: &str) -> Answer {
+    pub(crate) async fn post_xml(&self, app: &str, body: &str) -> Answer {
         let headers = [("content-type", "application/xml")];
         self.send("POST", &format!("/eureka/apps/{app}"), &headers, body.to_owned()).await
     }
 
     /// Registers and expects 204.
-    pub async fn register(&self, instance: &Draft) {
+    pub(crate) async fn register(&self, instance: &Draft) {
         let answer = self.post(&instance.app, &instance.json()).await;
         assert_eq!(answer.status, StatusCode::NO_CONTENT, "{}", answer.text());
     }
 
-    pub async fn beat(&self, app: &str, id: &str, query: &str) -> Answer {
+    pub(crate) async fn beat(&self, app: &str, id: &str, query: &str) -> Answer {
         self.send("PUT", &format!("/eureka/apps/{app}/{id}{query}"), &[], Body::empty()).await
     }
 
-    pub async fn put(&self, path: &str) -> Answer {
+    pub(crate) async fn put(&self, path: &str) -> Answer {
         self.send("PUT", &format!("/eureka/apps{path}"), &[], Body::empty()).await
     }
 
-    pub async fn delete(&self, path: &str) -> Answer {
+    pub(crate) async fn delete(&self, path: &str) -> Answer {
         self.send("DELETE", &format!("/eureka/apps{path}"), &[], Body::empty()).await
     }
 
     /// What the core holds, without any wire.
-    pub fn stored(&self, app: &str, id: &str) -> Option<Registration> {
+    pub(crate) fn stored(&self, app: &str, id: &str) -> Option<Registration> {
         self.registry.get(KeyRef { namespace: "", app, id }, self.clock.now())
     }
 }
 
 impl Answer {
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap()
     }
 
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap()
     }
 
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
 
     /// Expects this code and nothing else: no body, no type.
-    pub fn assert_quiet(&self, status: u16) {
+    pub(crate) fn assert_quiet(&self, status: u16) {
         assert_eq!(self.status.as_u16(), status, "{self:?}");
         assert!(self.body.is_empty(), "{self:?}");
         assert_eq!(self.header("content-type"), None, "{self:?}");
@@ -185,23 +195,23 @@ impl Answer {
 }
 
 /// A registration body to be varied.
-pub struct Draft {
-    pub app: String,
-    pub id: String,
-    pub status: &'static str,
-    pub dirty: u64,
-    pub host: &'static str,
-    pub duration: u64,
+pub(crate) struct Draft {
+    pub(crate) app: String,
+    pub(crate) id: String,
+    pub(crate) status: &'static str,
+    pub(crate) dirty: u64,
+    pub(crate) host: &'static str,
+    pub(crate) duration: u64,
     /// Further members, each with a leading comma.
-    pub extra: String,
+    pub(crate) extra: String,
 }
 
 /// A plain data-centre block.
-pub const DATA_CENTER: &str =
+pub(crate) const DATA_CENTER: &str =
     r#""dataCenterInfo":{"@class":"com.netflix.appinfo.InstanceInfo$DefaultDataCenterInfo","name":"MyOwn"}"#;
 
 impl Draft {
-    pub fn new(app: &str, id: &str, status: &'static str, dirty: u64) -> Self {
+    pub(crate) fn new(app: &str, id: &str, status: &'static str, dirty: u64) -> Self {
         Self {
             app: app.to_owned(),
             id: id.to_owned(),
@@ -213,22 +223,22 @@ impl Draft {
         }
     }
 
-    pub fn extra(mut self, members: &str) -> Self {
+    pub(crate) fn extra(mut self, members: &str) -> Self {
         self.extra = members.to_owned();
         self
     }
 
-    pub fn host(mut self, host: &'static str) -> Self {
+    pub(crate) fn host(mut self, host: &'static str) -> Self {
         self.host = host;
         self
     }
 
-    pub fn duration(mut self, seconds: u64) -> Self {
+    pub(crate) fn duration(mut self, seconds: u64) -> Self {
         self.duration = seconds;
         self
     }
 
-    pub fn json(&self) -> String {
+    pub(crate) fn json(&self) -> String {
         let Self { app, id, status, dirty, host, duration, extra } = self;
         let id = Value::from(id.as_str());
         format!(
