@@ -196,3 +196,114 @@ impl OpenGroup {
         self.plain.extend_from_slice(&other.plain);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::negotiate::{Format, Shape};
+    use heureka_model::{Instance, InstanceKey, KeyRef, Wall};
+    use heureka_registry::{Claim, Config, Origin, RegisterMode, Seeds};
+    use proptest::prelude::*;
+
+    const JSON: Kind = Kind { format: Format::Json, shape: Shape::Full };
+    const NO_LIMIT: usize = usize::MAX;
+
+    fn at(millis: u64) -> Now {
+        Now { mono: Mono(millis), wall: Wall(millis) }
+    }
+
+    fn registry() -> Registry {
+        Registry::new(Config::default(), Seeds { boot: 1, hash: 2, shuffle: 3 }, at(0))
+    }
+
+    fn register(registry: &Registry, app: &str, id: &str, note: &str, now: Now) {
+        let key = InstanceKey { namespace: String::new(), app: app.into(), id: id.into() };
+        let mut instance = Instance::new(key);
+        instance.metadata.insert("note".into(), note.into());
+        registry.register(instance, Claim::Next, RegisterMode::Upsert, &Origin::System, now).unwrap();
+    }
+
+    fn cancel(registry: &Registry, app: &str, id: &str, now: Now) {
+        registry.cancel(KeyRef { namespace: "", app, id }, Claim::Next, &Origin::System, now).unwrap();
+    }
+
+    fn text(groups: &[Arc<Group>]) -> String {
+        groups.iter().map(|group| String::from_utf8(group.piece.plain().to_vec()).unwrap()).collect()
+    }
+
+    /// A full registry of many small applications and one large.
+    fn filled() -> Registry {
+        let registry = registry();
+        for app in 0..300 {
+            for id in 0..3 {
+                register(&registry, &format!("APP{app:03}"), &format!("i{id}"), "", at(0));
+            }
+        }
+        for id in 0..300 {
+            register(&registry, "LARGE", &format!("i{id}"), "", at(0));
+        }
+        registry
+    }
+
+    #[test]
+    fn a_change_costs_its_piece_and_no_other() {
+        let registry = filled();
+        let before = refresh(&[], &registry, JSON, NO_LIMIT, at(0)).unwrap();
+        assert!(before.len() >= 10, "{} pieces", before.len());
+        assert!(
+            before.iter().all(|group| { group.apps.len() == 1 || group.piece.plain().len() <= PIECE_TARGET })
+        );
+        register(&registry, "APP150", "i1", "changed", at(1));
+        let after = refresh(&before, &registry, JSON, NO_LIMIT, at(1)).unwrap();
+        let renewed = after.iter().zip(&before).filter(|(new, old)| !Arc::ptr_eq(new, old)).count();
+        assert_eq!((after.len(), renewed), (before.len(), 1));
+        assert!(text(&after).contains("changed"));
+    }
+
+    #[test]
+    fn pieces_are_encoded_anew_when_their_renewal_times_have_aged() {
+        let registry = filled();
+        let before = refresh(&[], &registry, JSON, NO_LIMIT, at(0)).unwrap();
+        let young = refresh(&before, &registry, JSON, NO_LIMIT, at(30_000)).unwrap();
+        assert!(young.iter().zip(&before).all(|(new, old)| Arc::ptr_eq(new, old)));
+        let aged = refresh(&before, &registry, JSON, NO_LIMIT, at(30_001)).unwrap();
+        assert!(aged.iter().zip(&before).all(|(new, old)| !Arc::ptr_eq(new, old)));
+    }
+
+    #[test]
+    fn a_list_beyond_the_bound_is_given_up() {
+        let registry = filled();
+        assert!(refresh(&[], &registry, JSON, 100_000, at(0)).is_err());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn pieces_kept_over_any_history_say_what_a_fresh_encoding_says(
+            steps in prop::collection::vec((0_usize..12, 0_usize..4, any::<bool>(), 0_usize..9000, any::<bool>()), 1..40),
+        ) {
+            for format in [Format::Json, Format::Xml] {
+                let kind = Kind { format, shape: Shape::Full };
+                let registry = registry();
+                let mut groups = Vec::new();
+                for (time, (app, id, add, size, read)) in steps.iter().enumerate() {
+                    let now = at(time as u64 * 1000);
+                    let (app, id) = (format!("APP{app}"), format!("i{id}"));
+                    if *add {
+                        register(&registry, &app, &id, &"n".repeat(*size), now);
+                    } else {
+                        cancel(&registry, &app, &id, now);
+                    }
+                    if *read {
+                        groups = refresh(&groups, &registry, kind, NO_LIMIT, now).unwrap();
+                        let fresh = refresh(&[], &registry, kind, NO_LIMIT, now).unwrap();
+                        prop_assert_eq!(text(&groups), text(&fresh));
+                        let (_, counts) = document(&groups, kind);
+                        prop_assert_eq!(counts, registry.stats().counts);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -381,7 +381,8 @@ fn group_in_upper_case(d: &Difference) -> bool {
 }
 
 fn poison(d: &Difference) -> bool {
-    d.scenario == "register-poison" && (d.what == "body" || d.status("404", "200") || d.status("500", "200"))
+    d.scenario == "register-poison"
+        && (d.what == "body" || d.what == "Content-Type" || d.status("404", "200") || d.status("500", "200"))
 }
 
 fn allow_of_odd_verbs(d: &Difference) -> bool {

@@ -138,6 +138,16 @@ impl Server {
         answer.json()["instance"]["status"].as_str().unwrap().to_owned()
     }
 
+    /// Ids and actions of one application in the delta, in its order.
+    pub(crate) async fn delta_actions(&self, app: &str) -> Vec<(String, String)> {
+        let delta = self.json("/delta").await;
+        let apps = delta["applications"]["application"].as_array().unwrap();
+        let Some(found) = apps.iter().find(|entry| entry["name"] == app) else { return Vec::new() };
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let instances = found["instance"].as_array().unwrap();
+        instances.iter().map(|one| (text(&one["instanceId"]), text(&one["actionType"]))).collect()
+    }
+
     pub(crate) async fn post(&self, app: &str, body: &str) -> Answer {
         let headers = [("content-type", "application/json")];
         self.send("POST", &format!("/eureka/apps/{app}"), &headers, body.to_owned()).await
