@@ -220,7 +220,7 @@ mod tests {
         let key = InstanceKey { namespace: String::new(), app: app.into(), id: id.into() };
         let mut instance = Instance::new(key);
         instance.metadata.insert("note".into(), note.into());
-        registry.register(instance, Claim::Next, RegisterMode::Upsert, &Origin::System, now).unwrap();
+        registry.register(&instance, Claim::Next, RegisterMode::Upsert, &Origin::System, now).unwrap();
     }
 
     fn cancel(registry: &Registry, app: &str, id: &str, now: Now) {

@@ -39,7 +39,7 @@ pub(super) async fn register(app: &App, parts: &Parts, body: Body, name: &str) -
 fn store(app: &App, mut instance: Instance, claim: Claim, caller: &Caller) -> Result<Registered, Error> {
     let now = app.now();
     instance.last_dirty.get_or_insert(now.wall);
-    let stored = app.registry.register(instance, claim, RegisterMode::Upsert, &caller.origin, now);
+    let stored = app.registry.register(&instance, claim, RegisterMode::Upsert, &caller.origin, now);
     stored.map_err(legacy)
 }
 

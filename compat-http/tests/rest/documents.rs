@@ -169,8 +169,11 @@ fn xml_identity(element: &Element) -> String {
 
 /// The place, or the place with a number when something stands there already.
 fn fresh(leaves: &Leaves, place: &str) -> String {
-    let taken =
-        |place: &str| leaves.keys().any(|leaf| leaf == place || leaf.starts_with(&format!("{place}/")));
+    let taken = |place: &str| {
+        let below = format!("{place}/");
+        leaves.contains_key(place)
+            || leaves.range(below.clone()..).next().is_some_and(|(leaf, _)| leaf.starts_with(&below))
+    };
     let mut candidate = place.to_owned();
     let mut number = 1;
     while taken(&candidate) {

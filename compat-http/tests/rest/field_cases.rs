@@ -488,7 +488,9 @@ async fn f35_a_deltas_hash_and_body_are_of_one_moment() {
                 let instance = (turn * 7 + writer * 10) % 30;
                 let status = ["UP", "STARTING", "OUT_OF_SERVICE"][turn % 3];
                 let app = format!("APP{}", instance % 4);
-                server.put(&format!("/{app}/i{instance}/status?value={status}")).await.assert_quiet(200);
+                let answer = server.put(&format!("/{app}/i{instance}/status?value={status}")).await;
+                // Another writer may be replacing the instance at this moment.
+                assert!(matches!(answer.status.as_u16(), 200 | 404), "{answer:?}");
                 if turn % 50 == 0 {
                     server.delete(&format!("/{app}/i{instance}")).await;
                     server.register(&Draft::new(&app, &format!("i{instance}"), "UP", 1)).await;

@@ -175,7 +175,7 @@ async fn a_body_whose_length_is_not_told_is_bounded_as_well() {
 async fn compressed_bodies_are_bounded_after_decompression() {
     let server = busy().await;
     let headers = [JSON, ("content-encoding", "gzip")];
-    let bomb = gzip(&vec![b' '; 200 << 20]);
+    let bomb = gzip(&vec![b' '; 64 << 20]);
     assert!(bomb.len() < 1 << 20, "the bomb itself passes the first bound");
     refused(&server, &headers, bomb, 413, "more than the limit of 1048576 bytes").await;
     let whole = gzip(instance("").as_bytes());
