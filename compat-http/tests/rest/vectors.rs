@@ -146,6 +146,10 @@ async fn vector_9_the_delta_tells_each_instance_once_with_its_last_action() {
     assert_eq!(server.delta_actions("ONE").await, [("o1", "ADDED"), ("o2", "ADDED")].map(owned));
     server.delete("/ONE/o1").await.assert_quiet(200);
     assert_eq!(server.delta_actions("ONE").await, [("o2", "ADDED"), ("o1", "DELETED")].map(owned));
+    // Java clients drop an application at its last removal, so removals come last however old they are.
+    server.register(&Draft::new("ONE", "o3", "UP", 1)).await;
+    let expected = [("o2", "ADDED"), ("o3", "ADDED"), ("o1", "DELETED")].map(owned);
+    assert_eq!(server.delta_actions("ONE").await, expected);
     let (delta, full) = (server.json("/delta").await, server.json("").await);
     assert_eq!(delta["applications"]["apps__hashcode"], full["applications"]["apps__hashcode"]);
 }
