@@ -1,1 +1,42 @@
-//! The Eureka REST surface over the same registry.
+//! The Eureka REST surface over the same registry that the native contract serves.
+//!
+//! | verb and path, below each of `/eureka`, `/eureka/v2`, `/v2` and `/` | meaning |
+//! |---|---|
+//! | `GET apps` | everything |
+//! | `GET apps/delta` | what changed within the last minutes |
+//! | `GET apps/{app}` | one application |
+//! | `POST apps/{app}` | register |
+//! | `GET apps/{app}/{id}` | one instance |
+//! | `PUT apps/{app}/{id}` | heartbeat |
+//! | `DELETE apps/{app}/{id}` | cancel |
+//! | `PUT apps/{app}/{id}/status?value=` | set the operator's status |
+//! | `DELETE apps/{app}/{id}/status` | end it |
+//! | `PUT apps/{app}/{id}/metadata?key=value` | change metadata |
+//! | `GET instances/{id}` | an instance by its id alone |
+//! | `GET vips/{vip}`, `GET svips/{vip}` | the instances behind a virtual address |
+//!
+//! What differs from the original, and why, is in `docs/eureka-compat.md`. This crate opens no socket, reads no
+//! clock and checks no credentials; whoever serves the router does.
+
+mod body;
+mod cache;
+mod config;
+mod error;
+mod negotiate;
+mod routes;
+mod telemetry;
+mod wire;
+
+use std::sync::Arc;
+
+use axum::Router;
+use heureka_model::Clock;
+use heureka_registry::Registry;
+
+pub use config::{Config, RemoteAddr};
+
+/// The Eureka surface as the fallback of a router: it answers every path, with an empty 404 where nothing is
+/// served. A metrics recorder is to be installed before.
+pub fn router(registry: Arc<Registry>, clock: Arc<dyn Clock>, config: Config) -> Router {
+    Router::new().fallback(routes::serve).with_state(Arc::new(routes::App::new(registry, clock, config)))
+}

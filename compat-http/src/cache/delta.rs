@@ -1,0 +1,51 @@
+//! The delta: what changed within the last minutes, from one snapshot of the core.
+
+use std::collections::BTreeMap;
+
+use heureka_model::{Action, Now, Registration, StatusCounts};
+use heureka_registry::{Delta, Registry};
+
+use super::Kind;
+use super::piece::{Document, Piece};
+use crate::wire;
+
+type Entry<'a> = (Option<Action>, &'a Registration);
+
+/// The delta as a document, the revision that it tells, and the counts of that moment.
+pub(crate) fn document(registry: &Registry, kind: Kind, now: Now) -> (Document, u64, StatusCounts) {
+    let delta = registry.delta(now);
+    (Document::new(vec![Piece::new(encode(&delta, kind))]), delta.revision, delta.counts)
+}
+
+fn encode(delta: &Delta, kind: Kind) -> Vec<u8> {
+    let Kind { format, shape } = kind;
+    let mut out = wire::open_list(&version(delta.revision), &delta.counts.hash_code(), format);
+    for (position, (app, mut entries)) in by_application(delta).into_iter().enumerate() {
+        if position > 0 {
+            out.extend_from_slice(wire::separator(format));
+        }
+        removals_last(&mut entries);
+        wire::application(&mut out, app, entries.into_iter(), format, shape);
+    }
+    out.extend_from_slice(wire::close_list(format));
+    out
+}
+
+/// Above 1, which full lists carry; some clients skip a delta whose number and hash they saw before.
+fn version(revision: u64) -> String {
+    revision.saturating_add(2).to_string()
+}
+
+fn by_application(delta: &Delta) -> BTreeMap<&str, Vec<Entry<'_>>> {
+    let mut apps: BTreeMap<&str, Vec<Entry<'_>>> = BTreeMap::new();
+    for (action, registration) in &delta.changes {
+        apps.entry(&registration.instance.key.app).or_default().push((Some(*action), registration));
+    }
+    apps
+}
+
+/// A Java client drops an application at its last removal and then adds what follows to a new one, removed
+/// entries included: with removals last its count stays right.
+fn removals_last(entries: &mut [Entry<'_>]) {
+    entries.sort_by_key(|(action, _)| *action == Some(Action::Deleted));
+}

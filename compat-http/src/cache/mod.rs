@@ -1,0 +1,244 @@
+//! Encoded answers, kept by revision: a reader never sees an answer older than the last change, except within
+//! the shortest interval that the operator allows.
+//!
+//! There is one slot per list and form. Whoever finds a slot out of date brings it up to date while others wait
+//! for that one piece of work. All slots together hold at most `cache_max_bytes`; a list that is larger alone is
+//! encoded for each reader while it is sent.
+
+mod delta;
+mod gzip;
+mod list;
+mod piece;
+mod stream;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::body::Body;
+use heureka_model::{Clock, Mono, Now, StatusCounts};
+use heureka_registry::Registry;
+use parking_lot::RwLock;
+use tokio::sync::Mutex;
+
+use crate::config::Config;
+use crate::error::Error;
+use crate::negotiate::{Format, Shape};
+use list::{AGE_MAX, Group};
+use piece::Document;
+
+/// Largest answer that is brought up to date on the thread that serves requests.
+const INLINE_MAX: usize = 1 << 20;
+/// Registries up to this size are encoded anew as often as they change.
+const SMALL_REGISTRY: u32 = 10_000;
+const LARGE_REGISTRY_INTERVAL: Duration = Duration::from_millis(100);
+const SLOTS: usize = 8;
+
+/// Form of a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kind {
+    pub(crate) format: Format,
+    pub(crate) shape: Shape,
+}
+
+/// Which list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// All applications.
+    Full,
+    /// What changed lately.
+    Delta,
+}
+
+/// Answers kept for the next reader.
+pub(crate) struct Cache {
+    registry: Arc<Registry>,
+    clock: Arc<dyn Clock>,
+    max: usize,
+    min_interval: Option<Duration>,
+    slots: [Slot; SLOTS],
+    /// Counts uses, to tell which slot was used last.
+    uses: AtomicU64,
+}
+
+#[derive(Default)]
+struct Slot {
+    answer: RwLock<Option<Arc<Answer>>>,
+    /// Held by whoever brings the slot up to date.
+    turn: Mutex<()>,
+    used: AtomicU64,
+    /// Number of instances at which the list was last found too large to keep; zero when it was not.
+    too_large_at: AtomicU64,
+}
+
+/// An encoded answer and what it was true of.
+struct Answer {
+    document: Document,
+    /// Everything up to this revision is in it.
+    revision: u64,
+    counts: StatusCounts,
+    groups: Vec<Arc<Group>>,
+    /// When the oldest part was encoded.
+    oldest: Mono,
+    built: Mono,
+}
+
+impl Cache {
+    pub(crate) fn new(registry: Arc<Registry>, clock: Arc<dyn Clock>, config: &Config) -> Self {
+        Self {
+            registry,
+            clock,
+            max: config.cache_max_bytes,
+            min_interval: config.cache_min_interval,
+            slots: std::array::from_fn(|_| Slot::default()),
+            uses: AtomicU64::new(0),
+        }
+    }
+
+    /// A body of the list, and its length unless it is encoded while it is sent.
+    ///
+    /// # Errors
+    /// `Unavailable` when the server is going down.
+    pub(crate) async fn body(
+        self: &Arc<Self>,
+        scope: Scope,
+        kind: Kind,
+        gzip: bool,
+    ) -> Result<(Body, Option<u64>), Error> {
+        let Some(answer) = self.answer(scope, kind, gzip).await? else {
+            let body = stream::body(Arc::clone(&self.registry), Arc::clone(&self.clock), kind, gzip);
+            return Ok((body, None));
+        };
+        let (body, length) = answer.document.body(gzip);
+        Ok((body, Some(length)))
+    }
+
+    /// The answer of this moment; nothing when it is too large to be kept.
+    async fn answer(
+        self: &Arc<Self>,
+        scope: Scope,
+        kind: Kind,
+        gzip: bool,
+    ) -> Result<Option<Arc<Answer>>, Error> {
+        let slot = self.slot(scope, kind);
+        slot.used.store(self.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        if slot.is_too_large(&self.registry) {
+            return Ok(None);
+        }
+        if let Some(answer) = self.current(slot, gzip) {
+            return Ok(Some(answer));
+        }
+        let _turn = slot.turn.lock().await;
+        if let Some(answer) = self.current(slot, gzip) {
+            return Ok(Some(answer));
+        }
+        if slot.is_small() {
+            return Ok(self.renewed(scope, kind, gzip));
+        }
+        let cache = Arc::clone(self);
+        let work = tokio::task::spawn_blocking(move || cache.renewed(scope, kind, gzip));
+        work.await.map_err(|_| Error::Unavailable)
+    }
+
+    fn slot(&self, scope: Scope, kind: Kind) -> &Slot {
+        let bit = |set: bool, weight: usize| if set { weight } else { 0 };
+        let place = bit(scope == Scope::Delta, 4)
+            + bit(kind.format == Format::Xml, 2)
+            + bit(kind.shape == Shape::Compact, 1);
+        &self.slots[place]
+    }
+
+    fn current(&self, slot: &Slot, gzip: bool) -> Option<Arc<Answer>> {
+        let answer = slot.answer.read().clone()?;
+        let ready = !gzip || answer.document.is_deflated();
+        (ready && self.is_current(&answer, self.clock.now())).then_some(answer)
+    }
+
+    fn is_current(&self, answer: &Answer, now: Now) -> bool {
+        let fresh = answer.revision >= self.registry.head()
+            || now.mono.since(answer.built) < self.interval(answer.counts.total());
+        fresh && now.mono.since(answer.oldest) <= AGE_MAX
+    }
+
+    fn interval(&self, instances: u32) -> Duration {
+        let default = if instances > SMALL_REGISTRY { LARGE_REGISTRY_INTERVAL } else { Duration::ZERO };
+        self.min_interval.unwrap_or(default)
+    }
+
+    /// Brings the slot up to date. Nothing when the list is too large.
+    fn renewed(&self, scope: Scope, kind: Kind, gzip: bool) -> Option<Arc<Answer>> {
+        let slot = self.slot(scope, kind);
+        let now = self.clock.now();
+        let old = slot.answer.read().clone();
+        let answer = match old.clone().filter(|answer| self.is_current(answer, now)) {
+            Some(answer) => answer,
+            None => match scope {
+                Scope::Full => match self.full(old.as_deref(), kind, now) {
+                    Some(answer) => Arc::new(answer),
+                    None => return slot.give_up(&self.registry),
+                },
+                Scope::Delta => Arc::new(self.delta(kind, now)),
+            },
+        };
+        if gzip {
+            answer.document.deflate();
+        }
+        self.keep(slot, &answer);
+        Some(answer)
+    }
+
+    fn full(&self, old: Option<&Answer>, kind: Kind, now: Now) -> Option<Answer> {
+        let revision = self.registry.head();
+        let groups = old.map(|answer| answer.groups.as_slice()).unwrap_or_default();
+        let groups = list::refresh(groups, &self.registry, kind, self.max, now).ok()?;
+        let (document, counts) = list::document(&groups, kind);
+        let oldest = list::oldest(&groups).unwrap_or(now.mono);
+        Some(Answer { document, revision, counts, groups, oldest, built: now.mono })
+    }
+
+    fn delta(&self, kind: Kind, now: Now) -> Answer {
+        let (document, revision, counts) = delta::document(&self.registry, kind, now);
+        Answer { document, revision, counts, groups: Vec::new(), oldest: now.mono, built: now.mono }
+    }
+
+    /// Keeps the answer if it fits, at the cost of the slots that were not used for longest.
+    fn keep(&self, slot: &Slot, answer: &Arc<Answer>) {
+        let size = answer.document.size();
+        *slot.answer.write() = (size <= self.max).then(|| Arc::clone(answer));
+        let mut others: Vec<&Slot> = self.slots.iter().filter(|other| !std::ptr::eq(*other, slot)).collect();
+        others.sort_unstable_by_key(|other| std::cmp::Reverse(other.used.load(Ordering::Relaxed)));
+        let mut held = size;
+        for other in others {
+            held += other.size();
+            if held > self.max {
+                held -= other.clear();
+            }
+        }
+    }
+}
+
+impl Slot {
+    fn size(&self) -> usize {
+        self.answer.read().as_ref().map_or(0, |answer| answer.document.size())
+    }
+
+    fn clear(&self) -> usize {
+        self.answer.write().take().map_or(0, |answer| answer.document.size())
+    }
+
+    /// Whether the list was found too large and has not shrunk by a tenth since.
+    fn is_too_large(&self, registry: &Registry) -> bool {
+        let limit = self.too_large_at.load(Ordering::Relaxed);
+        limit > 0 && registry.stats().instances >= limit - limit / 10
+    }
+
+    fn give_up(&self, registry: &Registry) -> Option<Arc<Answer>> {
+        self.clear();
+        self.too_large_at.store(registry.stats().instances.max(1), Ordering::Relaxed);
+        None
+    }
+
+    fn is_small(&self) -> bool {
+        self.answer.read().as_ref().is_some_and(|answer| answer.document.size() <= INLINE_MAX)
+    }
+}

@@ -1,0 +1,40 @@
+//! What an operator may set about this surface.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// Settings of the Eureka surface. Defaults are the product's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Prefix of every path, for example `/registry`; empty for none.
+    pub context_path: String,
+    /// Addresses whose replication header is believed. IPv4-mapped addresses count as their IPv4 one.
+    pub trusted_peers: Vec<IpAddr>,
+    /// Largest request body as sent, in bytes.
+    pub body_wire_max: usize,
+    /// Largest request body after decompression, in bytes.
+    pub body_decoded_max: usize,
+    /// Bytes of encoded answers kept for the next reader. What does not fit is encoded for each reader anew.
+    pub cache_max_bytes: usize,
+    /// Shortest time between two encodings of the whole registry. Absent: none up to 10,000 instances, 100 ms
+    /// above.
+    pub cache_min_interval: Option<Duration>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            context_path: String::new(),
+            trusted_peers: Vec::new(),
+            body_wire_max: 1 << 20,
+            body_decoded_max: 1 << 20,
+            cache_max_bytes: 64 << 20,
+            cache_min_interval: None,
+        }
+    }
+}
+
+/// Address at the other end of the socket: a request extension that the accept loop sets. A request without it
+/// has no peer privilege.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteAddr(pub SocketAddr);

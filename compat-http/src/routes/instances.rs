@@ -1,0 +1,140 @@
+//! `apps/{app}` (register), `apps/{app}/{id}` (heartbeat, cancel, read), `…/metadata`, `instances/{id}`.
+
+use axum::body::Body;
+use heureka_model::{Instance, Metadata, Status, canonical_app};
+use heureka_registry::{Beat, Claim, MetadataPatch, Refused, RegisterMode, Registered, SetOverride};
+use http::StatusCode;
+use http::request::Parts;
+
+use super::caller::Caller;
+use super::overrides::not_found_first;
+use super::{Answer, App, document, key, query};
+use crate::body;
+use crate::error::{self, Error, in_legacy_words};
+use crate::negotiate::Format;
+use crate::wire;
+
+/// Registers an instance: 204 also when the stored record is newer and stays.
+pub(super) async fn register(app: &App, parts: &Parts, body: Body, name: &str) -> Answer {
+    let format = Format::sent(&parts.headers)?;
+    let body = body::read(&parts.headers, body, &app.config).await?;
+    let parsed = wire::read_instance(&body, format)?.finish(&canonical_app(name), format)?;
+    parsed.instance.validate(&app.registry.config().limits).map_err(in_legacy_words)?;
+    let caller = app.caller(parts);
+    if !caller.is_peer() {
+        store(app, parsed.instance, Claim::Stamp, &caller)?;
+        return Ok(error::empty(StatusCode::NO_CONTENT));
+    }
+    let key = parsed.instance.key.clone();
+    let registered = store(app, parsed.instance, Claim::PeerStamp, &caller)?;
+    if let Some(told) = parsed.override_status
+        && registered.override_status != Some(told)
+    {
+        take_override(app, &key.app, &key.id, told, &caller)?;
+    }
+    Ok(error::empty(StatusCode::NO_CONTENT))
+}
+
+/// An owner that tells no stamp means this moment.
+fn store(app: &App, mut instance: Instance, claim: Claim, caller: &Caller) -> Result<Registered, Error> {
+    let now = app.now();
+    instance.last_dirty.get_or_insert(now.wall);
+    let stored = app.registry.register(&instance, claim, RegisterMode::Upsert, &caller.origin, now);
+    stored.map_err(legacy)
+}
+
+/// A peer's override counts for us too. That the instance is gone by now is no fault of the peer.
+fn take_override(app: &App, name: &str, id: &str, told: Status, caller: &Caller) -> Result<(), Error> {
+    let set = SetOverride { status: told, ttl: None, drain: None };
+    match app.registry.set_override(key(name, id), set, &caller.origin, app.now()) {
+        Ok(_) | Err(Refused::NotFound) => Ok(()),
+        Err(refused) => Err(legacy(refused)),
+    }
+}
+
+/// Heartbeat: 200 with nothing in it, or 404 with nothing in it, at which the client registers.
+pub(super) fn renew(app: &App, parts: &Parts, name: &str, id: &str) -> Answer {
+    let name = canonical_app(name);
+    let key = key(&name, id);
+    let query = parts.uri.query().unwrap_or_default();
+    let stamp = query::last_dirty(query).map_err(|error| not_found_first(app, key, error))?;
+    let caller = app.caller(parts);
+    let beat = match stamp {
+        None => Beat::Plain,
+        Some(stamp) if caller.is_peer() => Beat::PeerStamp(stamp),
+        Some(stamp) => Beat::Stamp(stamp),
+    };
+    match app.registry.renew(key, beat, None, &caller.origin, app.now()) {
+        Ok(_) => Ok(error::empty(StatusCode::OK)),
+        Err(Refused::Outdated) if caller.is_peer() => {
+            take_told_override(app, &name, id, query, &caller)?;
+            Err(Error::NotFound)
+        }
+        Err(refused) => Err(legacy(refused)),
+    }
+}
+
+/// A peer that knows a newer record tells its override at once, before it sends the record.
+fn take_told_override(app: &App, name: &str, id: &str, query: &str, caller: &Caller) -> Result<(), Error> {
+    let told = query::first(query, "overriddenstatus")?.and_then(|text| Status::from_name(&text));
+    match told.filter(|status| *status != Status::Unknown) {
+        Some(told) => take_override(app, name, id, told, caller),
+        None => Ok(()),
+    }
+}
+
+/// Removes an instance.
+pub(super) fn cancel(app: &App, parts: &Parts, name: &str, id: &str) -> Answer {
+    let caller = app.caller(parts);
+    let name = canonical_app(name);
+    let cancelled =
+        app.registry.cancel(key(&name, id), Claim::Next, &caller.origin, app.now()).map_err(legacy)?;
+    if cancelled.existed { Ok(error::empty(StatusCode::OK)) } else { Err(Error::NotFound) }
+}
+
+/// Puts the parameters into the metadata, which renews the lease.
+pub(super) fn update_metadata(app: &App, parts: &Parts, name: &str, id: &str) -> Answer {
+    let name = canonical_app(name);
+    let key = key(&name, id);
+    let told = metadata_of(parts.uri.query().unwrap_or_default());
+    let set = told.map_err(|error| not_found_first(app, key, error))?;
+    let caller = app.caller(parts);
+    let patch = MetadataPatch { set, ..MetadataPatch::default() };
+    app.registry.update_metadata(key, patch, &caller.origin, app.now()).map_err(legacy)?;
+    Ok(error::empty(StatusCode::OK))
+}
+
+/// The first value of each name; the empty name names nothing.
+fn metadata_of(query: &str) -> Result<Metadata, Error> {
+    let mut metadata = Metadata::new();
+    for (name, value) in query::pairs(query) {
+        let name = query::decode("metadata", name)?;
+        let value = query::decode("metadata", value)?;
+        if !name.is_empty() {
+            metadata.entry(name.into_owned()).or_insert_with(|| value.into_owned());
+        }
+    }
+    Ok(metadata)
+}
+
+/// One instance.
+pub(super) fn one(app: &App, parts: &Parts, name: &str, id: &str) -> Answer {
+    let found = app.registry.get(key(&canonical_app(name), id), app.now()).ok_or(Error::NotFound)?;
+    let format = Format::accepted(&parts.headers);
+    Ok(document(wire::instance_document(&found, format), format))
+}
+
+/// One instance by its id alone.
+pub(super) fn by_id(app: &App, parts: &Parts, id: &str) -> Answer {
+    let found = app.registry.find_by_id("", id, app.now()).ok_or(Error::NotFound)?;
+    let format = Format::accepted(&parts.headers);
+    Ok(document(wire::instance_document(&found, format), format))
+}
+
+/// The refusal in the words of this surface.
+pub(super) fn legacy(refused: Refused) -> Error {
+    match refused {
+        Refused::Invalid(invalid) => Error::Invalid(in_legacy_words(invalid)),
+        refused => Error::Core(refused),
+    }
+}

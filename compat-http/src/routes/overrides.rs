@@ -1,0 +1,61 @@
+//! `apps/{app}/{id}/status`: the operator's word about an instance, which some clients also use to come up.
+
+use heureka_model::{KeyRef, Status, canonical_app};
+use heureka_registry::{Beat, SetOverride};
+use http::StatusCode;
+use http::request::Parts;
+
+use super::caller::Caller;
+use super::instances::legacy;
+use super::{Answer, App, key, query};
+use crate::error::{self, Error};
+
+/// Sets the override, which renews the lease. UNKNOWN is how this wire spells that there is none.
+pub(super) fn set(app: &App, parts: &Parts, name: &str, id: &str) -> Answer {
+    let name = canonical_app(name);
+    let key = key(&name, id);
+    let told =
+        told_status(parts).and_then(|told| told.ok_or_else(|| Error::malformed("value", "is required")));
+    let value = told.map_err(|error| not_found_first(app, key, error))?;
+    let caller = app.caller(parts);
+    if value == Status::Unknown {
+        app.registry.clear_override(key, None, &caller.origin, app.now()).map_err(legacy)?;
+    } else {
+        put(app, key, value, &caller)?;
+    }
+    Ok(error::empty(StatusCode::OK))
+}
+
+/// An override cannot lift what the owner says of itself; clients that registered as STARTING and now call
+/// themselves UP this way are heard by changing the owner's word as well.
+fn put(app: &App, key: KeyRef<'_>, value: Status, caller: &Caller) -> Result<(), Error> {
+    let set = SetOverride { status: value, ttl: None, drain: None };
+    let stored = app.registry.set_override(key, set, &caller.origin, app.now()).map_err(legacy)?;
+    if stored.status() == value {
+        return Ok(());
+    }
+    app.registry.renew(key, Beat::Plain, Some(value), &caller.origin, app.now()).map(drop).map_err(legacy)
+}
+
+/// Ends the override and renews the lease. A value becomes the owner's word, unless there was no override.
+pub(super) fn clear(app: &App, parts: &Parts, name: &str, id: &str) -> Answer {
+    let name = canonical_app(name);
+    let key = key(&name, id);
+    let told = told_status(parts).map_err(|error| not_found_first(app, key, error))?;
+    let fallback = told.filter(|status| *status != Status::Unknown);
+    let caller = app.caller(parts);
+    app.registry.clear_override(key, fallback, &caller.origin, app.now()).map_err(legacy)?;
+    Ok(error::empty(StatusCode::OK))
+}
+
+/// Parameter `value`. The stamp of these calls orders nothing here, yet junk in it is refused.
+fn told_status(parts: &Parts) -> Result<Option<Status>, Error> {
+    let query = parts.uri.query().unwrap_or_default();
+    query::last_dirty(query)?;
+    query::status_value(query)
+}
+
+/// An unknown instance is told before a bad value is.
+pub(super) fn not_found_first(app: &App, key: KeyRef<'_>, error: Error) -> Error {
+    if app.registry.get(key, app.now()).is_none() { Error::NotFound } else { error }
+}

@@ -1,0 +1,218 @@
+//! Which resource a path names.
+//!
+//! Four roots name the same resources: `/eureka`, `/eureka/v2`, `/v2` and `/`. Repeated and trailing slashes
+//! count for nothing. A path is split first and each segment decoded once, so an id may hold a slash as `%2F`;
+//! `+` is itself.
+
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+
+use crate::error::Error;
+
+/// A resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Resource<'a> {
+    /// All applications.
+    Applications,
+    /// What changed of them lately.
+    Delta,
+    /// One application: its name as sent.
+    Application(Cow<'a, str>),
+    /// One instance of an application.
+    Instance(Cow<'a, str>, Cow<'a, str>),
+    /// The operator's status of an instance.
+    Status(Cow<'a, str>, Cow<'a, str>),
+    /// The metadata of an instance.
+    Metadata(Cow<'a, str>, Cow<'a, str>),
+    /// An instance by its id alone.
+    InstanceById(Cow<'a, str>),
+    /// The instances behind a virtual address.
+    Vip(Cow<'a, str>),
+    /// The instances behind a secure virtual address.
+    SecureVip(Cow<'a, str>),
+}
+
+/// More segments than the longest resource has, roots included.
+const SEGMENTS_MAX: usize = 6;
+
+impl<'a> Resource<'a> {
+    /// The resource under `path`, which begins with `context`.
+    ///
+    /// # Errors
+    /// `NotFound` when nothing is served there, `Path` when a segment cannot be decoded.
+    pub(crate) fn parse(path: &'a str, context: &str) -> Result<Self, Error> {
+        let mut segments = path.split('/').filter(|segment| !segment.is_empty());
+        for expected in context.split('/').filter(|segment| !segment.is_empty()) {
+            if segments.next() != Some(expected) {
+                return Err(Error::NotFound);
+            }
+        }
+        let mut buffer = [""; SEGMENTS_MAX];
+        let mut count = 0;
+        for segment in segments {
+            *buffer.get_mut(count).ok_or(Error::NotFound)? = segment;
+            count += 1;
+        }
+        Self::of_segments(without_root(&buffer[..count]))
+    }
+
+    fn of_segments(segments: &[&'a str]) -> Result<Self, Error> {
+        Ok(match *segments {
+            ["apps"] => Self::Applications,
+            ["apps", "delta"] => Self::Delta,
+            ["apps", app] => Self::Application(decode(app)?),
+            ["apps", app, id] => Self::Instance(decode(app)?, decode(id)?),
+            ["apps", app, id, "status"] => Self::Status(decode(app)?, decode(id)?),
+            ["apps", app, id, "metadata"] => Self::Metadata(decode(app)?, decode(id)?),
+            ["instances", id] => Self::InstanceById(decode(id)?),
+            ["vips", vip] => Self::Vip(decode(vip)?),
+            ["svips", vip] => Self::SecureVip(decode(vip)?),
+            _ => return Err(Error::NotFound),
+        })
+    }
+
+    /// Verbs served here, as an `Allow` header lists them.
+    pub(crate) fn allowed(&self) -> &'static str {
+        match self {
+            Self::Application(_) => "GET, HEAD, OPTIONS, POST",
+            Self::Instance(..) => "DELETE, GET, HEAD, OPTIONS, PUT",
+            Self::Status(..) => "DELETE, OPTIONS, PUT",
+            Self::Metadata(..) => "OPTIONS, PUT",
+            _ => "GET, HEAD, OPTIONS",
+        }
+    }
+}
+
+fn without_root<'s, 'a>(segments: &'s [&'a str]) -> &'s [&'a str] {
+    match segments {
+        ["eureka", "v2", rest @ ..] | ["eureka", rest @ ..] | ["v2", rest @ ..] => rest,
+        rest => rest,
+    }
+}
+
+/// Decodes a segment once.
+fn decode(segment: &str) -> Result<Cow<'_, str>, Error> {
+    if !segment.contains('%') {
+        return Ok(Cow::Borrowed(segment));
+    }
+    if has_broken_escape(segment.as_bytes()) {
+        return Err(Error::Path("% is followed by two hexadecimal digits"));
+    }
+    let text =
+        percent_decode_str(segment).decode_utf8().map_err(|_| Error::Path("a segment is not UTF-8"))?;
+    if text.chars().any(char::is_control) {
+        return Err(Error::Path("a segment holds a control character"));
+    }
+    Ok(text)
+}
+
+fn has_broken_escape(segment: &[u8]) -> bool {
+    segment.iter().enumerate().filter(|(_, byte)| **byte == b'%').any(|(at, _)| {
+        !segment.get(at + 1..at + 3).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn instance(app: &str, id: &str) -> Resource<'static> {
+        Resource::Instance(app.to_owned().into(), id.to_owned().into())
+    }
+
+    #[test]
+    fn four_roots_and_any_number_of_slashes_name_the_same() {
+        for root in ["/eureka", "/eureka/v2", "/v2", "", "//eureka", "/eureka//v2/"] {
+            for (path, expected) in [
+                ("/apps", Resource::Applications),
+                ("/apps/", Resource::Applications),
+                ("//apps//", Resource::Applications),
+                ("/apps/delta/", Resource::Delta),
+                ("/apps/DELTA", Resource::Application("DELTA".into())),
+                ("/apps//SL///s1/", instance("SL", "s1")),
+                ("/apps/SL/s1/status", Resource::Status("SL".into(), "s1".into())),
+                ("/apps/SL/s1/metadata/", Resource::Metadata("SL".into(), "s1".into())),
+                ("/instances/s1", Resource::InstanceById("s1".into())),
+                ("/vips/a,b", Resource::Vip("a,b".into())),
+                ("/svips/v", Resource::SecureVip("v".into())),
+            ] {
+                assert_eq!(Resource::parse(&format!("{root}{path}"), "").unwrap(), expected, "{root}{path}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_served_is_not_found() {
+        for path in [
+            "/",
+            "",
+            "/eureka",
+            "/eureka/appsSL",
+            "/eureka/Apps",
+            "/Eureka/apps",
+            "/eureka/v1/apps",
+            "/eureka/v2/v2/apps",
+            "/v2/eureka/apps",
+            "/apps/A/b/c",
+            "/apps/A/b/status/d",
+            "/vips",
+            "/vips/",
+            "/vips/a/b",
+            "/instances",
+            "/eureka/./apps",
+            "/eureka/x/../apps",
+            "/a/b/c/d/e/f/g/h",
+        ] {
+            assert!(matches!(Resource::parse(path, ""), Err(Error::NotFound)), "{path}");
+        }
+    }
+
+    #[test]
+    fn segments_are_decoded_once_and_after_splitting() {
+        for (path, id) in [
+            ("host%3Aapp%3A8080", "host:app:8080"),
+            ("host:app:8080", "host:app:8080"),
+            ("svc%231.0", "svc#1.0"),
+            ("100%25", "100%"),
+            ("a%20b", "a b"),
+            ("a+b", "a+b"),
+            ("a%2Bb", "a+b"),
+            ("x%2F10.0.0.1%3A80", "x/10.0.0.1:80"),
+            ("q%3Fx=1", "q?x=1"),
+            ("semi;v=1", "semi;v=1"),
+            ("..", ".."),
+            ("%C3%A9", "é"),
+            ("a%252Fb", "a%2Fb"),
+        ] {
+            assert_eq!(Resource::parse(&format!("/apps/IDS/{path}"), "").unwrap(), instance("IDS", id));
+        }
+    }
+
+    #[test]
+    fn a_segment_that_cannot_be_decoded_is_refused() {
+        for segment in ["%zz", "%", "%4", "a%", "%ff", "%C3", "%00", "%0A"] {
+            let path = format!("/apps/A/{segment}");
+            assert!(matches!(Resource::parse(&path, ""), Err(Error::Path(_))), "{segment}");
+        }
+    }
+
+    #[test]
+    fn everything_is_served_under_the_context_path_and_nothing_beside_it() {
+        for context in ["/reg/inner", "reg/inner/"] {
+            assert_eq!(Resource::parse("//reg/inner/eureka/apps", context).unwrap(), Resource::Applications);
+            assert_eq!(Resource::parse("/reg/inner/apps", context).unwrap(), Resource::Applications);
+            assert!(matches!(Resource::parse("/eureka/apps", context), Err(Error::NotFound)));
+            assert!(matches!(Resource::parse("/reg/eureka/apps", context), Err(Error::NotFound)));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_path_makes_the_parser_fail(path in "(/?(apps|eureka|v2|delta|vips|%2F|%|%zz|é|[a-z%/.+;]{0,4})){0,9}") {
+            let _ = Resource::parse(&path, "");
+            let _ = Resource::parse(&path, "eureka");
+        }
+    }
+}

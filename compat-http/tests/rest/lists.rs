@@ -1,0 +1,148 @@
+//! The lists out of the cache: fresh, bounded, and the same in every encoding.
+
+use std::io::Read;
+use std::time::Duration;
+
+use axum::body::Body;
+use flate2::read::GzDecoder;
+use heureka_compat_http::Config;
+
+use crate::documents;
+use crate::support::{Answer, Draft, Server};
+
+async fn filled(config: Config) -> Server {
+    let server = Server::with(config, heureka_registry::Config::default());
+    for number in 0..400 {
+        let extra = format!(r#","metadata":{{"number":"{number}"}}"#);
+        let status = ["UP", "UP", "DOWN"][number % 3];
+        server
+            .register(
+                &Draft::new(&format!("APP{}", number % 23), &number.to_string(), status, 1).extra(&extra),
+            )
+            .await;
+    }
+    server
+}
+
+async fn list(server: &Server, accept: &str, gzip: bool) -> Answer {
+    let mut headers = vec![("accept", accept)];
+    if gzip {
+        headers.push(("accept-encoding", "gzip"));
+    }
+    server.send("GET", "/eureka/apps", &headers, Body::empty()).await
+}
+
+/// The text of a gzip answer, which must be one member with nothing behind it.
+fn gunzipped(answer: &Answer) -> String {
+    assert_eq!(answer.header("content-encoding"), Some("gzip"));
+    let mut decoder = GzDecoder::new(answer.body.as_slice());
+    let mut text = String::new();
+    decoder.read_to_string(&mut text).unwrap();
+    assert!(decoder.into_inner().is_empty(), "a second member");
+    text
+}
+
+fn leaves(text: &str) -> documents::Leaves {
+    if text.starts_with('{') { documents::of_json(text) } else { documents::of_xml(text) }.unwrap()
+}
+
+#[tokio::test]
+async fn a_list_says_the_same_plain_and_compressed() {
+    let server = filled(Config::default()).await;
+    for accept in ["application/json", "application/xml"] {
+        let plain = list(&server, accept, false).await;
+        let compressed = list(&server, accept, true).await;
+        for answer in [&plain, &compressed] {
+            assert_eq!(answer.header("content-length"), Some(answer.body.len().to_string().as_str()));
+        }
+        assert_eq!(gunzipped(&compressed), plain.text());
+        assert!(compressed.body.len() * 5 < plain.body.len());
+    }
+}
+
+#[tokio::test]
+async fn a_list_too_large_to_keep_is_streamed_and_says_the_same() {
+    let kept = filled(Config::default()).await;
+    let streamed = filled(Config { cache_max_bytes: 10_000, ..Config::default() }).await;
+    for accept in ["application/json", "application/xml"] {
+        let expected = leaves(list(&kept, accept, false).await.text());
+        for round in 0..2 {
+            let plain = list(&streamed, accept, false).await;
+            assert_eq!(plain.header("content-length"), None, "round {round}");
+            assert_eq!(leaves(plain.text()), expected);
+            assert_eq!(leaves(&gunzipped(&list(&streamed, accept, true).await)), expected);
+        }
+    }
+    let empty =
+        Server::with(Config { cache_max_bytes: 0, ..Config::default() }, heureka_registry::Config::default());
+    empty.register(&Draft::new("A", "1", "UP", 1)).await;
+    list(&empty, "application/json", false).await;
+    empty.delete("/A/1").await;
+    let answer = list(&empty, "application/json", false).await;
+    assert_eq!(answer.json()["applications"]["application"], serde_json::json!([]));
+}
+
+#[tokio::test]
+async fn head_tells_length_and_type_without_a_body() {
+    let server = filled(Config::default()).await;
+    for path in [
+        "/eureka/apps",
+        "/eureka/apps/delta",
+        "/eureka/apps/APP1",
+        "/eureka/apps/APP1/1",
+        "/eureka/vips/APP1",
+    ] {
+        let get = server.send("GET", path, &[("accept", "application/json")], Body::empty()).await;
+        let head = server.send("HEAD", path, &[("accept", "application/json")], Body::empty()).await;
+        assert!(head.body.is_empty());
+        assert_eq!(head.status, 200);
+        for header in ["content-length", "content-type"] {
+            assert_eq!(head.header(header), get.header(header), "{path} {header}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn within_the_shortest_interval_a_list_may_be_old_and_not_beyond() {
+    let interval = Duration::from_millis(100);
+    let server = filled(Config { cache_min_interval: Some(interval), ..Config::default() }).await;
+    let hash = async || server.json("").await["applications"]["apps__hashcode"].take();
+    let before = hash().await;
+    server.register(&Draft::new("NEW", "n", "STARTING", 1)).await;
+    server.pass(Duration::from_millis(99));
+    assert_eq!(hash().await, before);
+    server.pass(Duration::from_millis(1));
+    assert_eq!(hash().await, "DOWN_133_STARTING_1_UP_267_");
+}
+
+#[tokio::test]
+async fn renewal_times_in_a_list_are_no_older_than_30_seconds() {
+    let server = Server::new();
+    server.register(&Draft::new("A", "1", "UP", 1)).await;
+    let renewed = async || {
+        let list = server.json("").await;
+        list["applications"]["application"][0]["instance"][0]["leaseInfo"]["lastRenewalTimestamp"]
+            .as_u64()
+            .unwrap()
+            - crate::support::START
+    };
+    assert_eq!(renewed().await, 0);
+    server.pass(Duration::from_secs(20));
+    server.beat("A", "1", "").await.assert_quiet(200);
+    server.pass(Duration::from_millis(10_001));
+    assert_eq!(renewed().await, 20_000);
+    let single = server.instance("A", "1").await;
+    assert_eq!(single["leaseInfo"]["lastRenewalTimestamp"], crate::support::START + 20_000);
+}
+
+#[tokio::test]
+async fn all_slots_together_stay_within_the_bound() {
+    // Room for one JSON list at a time, so that each format takes the other's place and both stay right.
+    let server = filled(Config { cache_max_bytes: 400_000, ..Config::default() }).await;
+    for _ in 0..3 {
+        for accept in ["application/json", "application/xml"] {
+            let answer = list(&server, accept, true).await;
+            assert_eq!(leaves(&gunzipped(&answer)), leaves(list(&server, accept, false).await.text()));
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The surface as its callers meet it, in process and on clocks that stand still.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that meets the unexpected fails by panicking")]
+
+mod deviations;
+mod documents;
+mod field_cases;
+mod hostile;
+mod lists;
+mod readers;
+mod replay;
+mod support;
+mod vectors;
+mod wire;
