@@ -1,3 +1,102 @@
-//! The `heureka` binary.
+//! The `heureka` binary: arguments, configuration, telemetry, run, drain.
 
-fn main() {}
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use heureka_registry::Seeds;
+use heureka_server::args::Args;
+use heureka_server::clock::SystemClock;
+use heureka_server::config::Config;
+use heureka_server::drain::Drained;
+use heureka_server::telemetry::{self, LineBudget};
+use heureka_server::{Running, Server, World, listen};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+fn main() -> ExitCode {
+    let args = match Args::read(std::env::args_os()) {
+        Ok(args) => args,
+        Err(told) => told.exit(),
+    };
+    match run(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nobody is left to tell when standard error is closed.
+            let _ = writeln!(io::stderr(), "heureka: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: Args) -> anyhow::Result<()> {
+    let print = args.print_config();
+    let config = Config::load(&args.sources(environment())?).context("the configuration cannot be used")?;
+    if print {
+        return io::stdout().write_all(config.to_toml().as_bytes()).context("cannot print the configuration");
+    }
+    let lines = LineBudget::new(config.log.max_lines_per_second);
+    telemetry::install(&config.log, lines.clone());
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let outcome = runtime.context("cannot start the runtime")?.block_on(serve(config, lines));
+    tracing::info!("stopped");
+    outcome
+}
+
+async fn serve(config: Config, lines: LineBudget) -> anyhow::Result<()> {
+    // Before the port is open, so that no early signal goes past them.
+    let mut signals = Signals::new().context("cannot listen for signals")?;
+    let listener = listen::bind(config.server.listen)?;
+    let world = World { clock: Arc::new(SystemClock::new()), seeds: seeds(), lines };
+    let running = Server::new(config, world).start(vec![listener]).await.context("cannot start")?;
+    announce(&running).context("cannot print the address")?;
+    signals.next().await;
+    tracing::info!("draining");
+    tokio::select! {
+        drained = running.drain() => {
+            tracing::info!(clean = drained == Drained::Clean, "drained");
+            Ok(())
+        }
+        () = signals.next() => anyhow::bail!("a second signal cut the drain short"),
+    }
+}
+
+/// The one line on standard output; its last field is the address.
+fn announce(running: &Running) -> io::Result<()> {
+    for address in running.addresses() {
+        tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "listening");
+        writeln!(io::stdout(), "heureka listening on {address}")?;
+    }
+    io::stdout().flush()
+}
+
+/// The environment's readable variables; a name or value that is no Unicode is none of ours.
+fn environment() -> Vec<(String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
+fn seeds() -> Seeds {
+    Seeds { boot: rand::random_range(1..=u64::MAX), hash: rand::random(), shuffle: rand::random() }
+}
+
+/// SIGTERM and SIGINT.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        Ok(Self { terminate, interrupt })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Which router answers a request.
+//!
+//! gRPC is known by its content type, or by its path when a browser asks first whether it may. Everything else
+//! is HTTP: health, metrics and the Eureka surface, all under `server.context_path`. What nobody knows gets an
+//! empty 404, or in gRPC status 12, which load balancers' checks take for an answer.
+
+use axum::Router;
+use axum::body::Body;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use tower_service::Service as _;
+
+use crate::grpc;
+use crate::metrics::Surface;
+
+/// A request as handlers see it.
+pub(crate) type Request = http::Request<Body>;
+/// An answer as handlers give it.
+pub(crate) type Response = http::Response<Body>;
+
+/// All routers of a server.
+#[derive(Clone)]
+pub(crate) struct App {
+    grpc: Router,
+    http: Router,
+    context_path: String,
+}
+
+/// What is to be known about a request before it is handled.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Call {
+    pub(crate) surface: Surface,
+    /// Content type of a gRPC call.
+    grpc: Option<HeaderValue>,
+}
+
+impl App {
+    /// Serves gRPC beside HTTP. `own` gets the prefix, which may be empty; `rest` knows it and answers whatever
+    /// is left.
+    pub(crate) fn new(grpc: Router, own: Router, rest: Router, context_path: &str) -> Self {
+        let own = if context_path.is_empty() { own } else { Router::new().nest(context_path, own) };
+        Self {
+            grpc: grpc.fallback(unknown_method),
+            http: own.merge(rest),
+            context_path: context_path.to_owned(),
+        }
+    }
+
+    pub(crate) fn call_of<B>(&self, request: &http::Request<B>) -> Call {
+        let grpc = grpc_content_type(request.headers());
+        let path = request.uri().path();
+        let surface =
+            if grpc.is_some() || is_grpc_path(path) { Surface::Grpc } else { self.http_surface(path) };
+        Call { surface, grpc }
+    }
+
+    pub(crate) async fn call(&self, request: Request, surface: Surface) -> Response {
+        let mut router = if surface == Surface::Grpc { self.grpc.clone() } else { self.http.clone() };
+        match router.call(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        }
+    }
+
+    fn http_surface(&self, path: &str) -> Surface {
+        match path.strip_prefix(self.context_path.as_str()) {
+            Some("/metrics" | "/health/live" | "/health/ready") => Surface::Operations,
+            _ => Surface::Rest,
+        }
+    }
+}
+
+impl Call {
+    /// The client may send a stream of messages.
+    pub(crate) fn may_stream(&self) -> bool {
+        self.grpc.as_ref().is_some_and(|kind| !kind.as_bytes().starts_with(b"application/grpc-web"))
+    }
+
+    /// The answer to a call whose handler failed by a fault of ours.
+    pub(crate) fn internal_error(&self) -> Response {
+        match &self.grpc {
+            Some(kind) => {
+                let mut response = tonic::Status::internal("internal error").into_http();
+                response.headers_mut().insert(header::CONTENT_TYPE, kind.clone());
+                response
+            }
+            None => empty(StatusCode::INTERNAL_SERVER_ERROR),
+        }
+    }
+}
+
+/// An answer without a body.
+pub(crate) fn empty(status: StatusCode) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response
+}
+
+async fn unknown_method(request: Request) -> Response {
+    grpc::unknown_method(&request).unwrap_or_else(|| empty(StatusCode::NOT_FOUND))
+}
+
+fn grpc_content_type(headers: &HeaderMap) -> Option<HeaderValue> {
+    let kind = headers.get(header::CONTENT_TYPE)?;
+    let rest = kind.as_bytes().strip_prefix(b"application/grpc")?;
+    matches!(rest.first(), None | Some(b'+' | b';' | b'-')).then(|| kind.clone())
+}
+
+/// Paths of our services and of gRPC's own; a browser's preflight has no content type.
+fn is_grpc_path(path: &str) -> bool {
+    path.starts_with("/heureka.") || path.starts_with("/grpc.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(path: &str, content_type: Option<&str>) -> Call {
+        let mut request = http::Request::builder().uri(path);
+        if let Some(kind) = content_type {
+            request = request.header(header::CONTENT_TYPE, kind);
+        }
+        let app = App::new(Router::new(), Router::new(), Router::new(), "/up");
+        app.call_of(&request.body(()).unwrap())
+    }
+
+    #[test]
+    fn surfaces_are_told_apart() {
+        let table = [
+            ("/heureka.registry.v1.RegistryService/Register", None, Surface::Grpc),
+            ("/x.Y/Z", Some("application/grpc"), Surface::Grpc),
+            ("/x.Y/Z", Some("application/grpc+proto"), Surface::Grpc),
+            ("/x.Y/Z", Some("application/grpc-web-text"), Surface::Grpc),
+            ("/x.Y/Z", Some("application/grpcish"), Surface::Rest),
+            ("/up/eureka/apps", Some("application/json"), Surface::Rest),
+            ("/up/metrics", None, Surface::Operations),
+            ("/metrics", None, Surface::Rest),
+            ("/up/health/ready", None, Surface::Operations),
+        ];
+        for (path, content_type, surface) in table {
+            assert_eq!(call(path, content_type).surface, surface, "{path} {content_type:?}");
+        }
+    }
+
+    #[test]
+    fn only_native_grpc_streams_up() {
+        assert!(call("/x.Y/Z", Some("application/grpc+proto")).may_stream());
+        assert!(!call("/x.Y/Z", Some("application/grpc-web+proto")).may_stream());
+        assert!(!call("/x.Y/Z", None).may_stream());
+    }
+}

@@ -1,0 +1,112 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use crate::config::{Flag, Sources};
+
+/// A service registry: gRPC and Eureka REST on one port
+#[derive(Clone, Debug, Parser)]
+#[command(name = "heureka", version, after_help = AFTER)]
+pub struct Args {
+    /// TOML file with settings
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Address and port of everything; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<String>,
+    /// Name of this node
+    #[arg(long, value_name = "NAME")]
+    node_id: Option<String>,
+    /// Name of the cluster
+    #[arg(long, value_name = "NAME")]
+    cluster: Option<String>,
+    /// Zone in which this node runs
+    #[arg(long, value_name = "NAME")]
+    zone: Option<String>,
+    /// Region in which this node runs
+    #[arg(long, value_name = "NAME")]
+    region: Option<String>,
+    /// Another server of the cluster; refused, this version runs alone
+    #[arg(long, value_name = "ADDRESS")]
+    peer: Vec<String>,
+    /// Folder for what survives a restart; refused, this version keeps everything in memory
+    #[arg(long, value_name = "FOLDER")]
+    data_dir: Option<String>,
+    /// Set of defaults
+    #[arg(long, value_name = "compat")]
+    profile: Option<String>,
+    /// `text` or `json`, or a filter such as `debug`; may be given for each
+    #[arg(long, value_name = "FORMAT|FILTER")]
+    log: Vec<String>,
+    /// Print the effective configuration and exit
+    #[arg(long)]
+    print_config: bool,
+}
+
+const AFTER: &str = "Every setting is also an environment variable HEUREKA_SECTION__KEY and a key of the file. \
+                     See docs/configuration.md.";
+
+/// A flag of a later version.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{flag} {value}: {reason}")]
+pub struct Unsupported {
+    flag: &'static str,
+    value: String,
+    reason: &'static str,
+}
+
+impl Args {
+    /// Understands a command line.
+    /// # Errors
+    /// What clap says, help and version included.
+    pub fn read(line: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        Self::try_parse_from(line)
+    }
+
+    /// The configuration is to be printed.
+    #[must_use]
+    pub fn print_config(&self) -> bool {
+        self.print_config
+    }
+
+    /// All sources of settings, the given environment among them.
+    /// # Errors
+    /// A flag that this version cannot honour.
+    pub fn sources(self, environment: Vec<(String, String)>) -> Result<Sources, Unsupported> {
+        self.refuse_later_versions()?;
+        let single = [
+            ("--listen", "server.listen", self.listen),
+            ("--node-id", "server.node_id", self.node_id),
+            ("--cluster", "server.cluster", self.cluster),
+            ("--zone", "server.zone", self.zone),
+            ("--region", "server.region", self.region),
+            ("--profile", "server.profile", self.profile),
+        ];
+        let mut flags: Vec<_> = single
+            .into_iter()
+            .filter_map(|(name, key, value)| value.map(|value| Flag { name, key, value }))
+            .collect();
+        flags.extend(self.log.into_iter().map(log_flag));
+        Ok(Sources { file: self.config, environment, flags })
+    }
+
+    fn refuse_later_versions(&self) -> Result<(), Unsupported> {
+        if let Some(value) = self.peer.first().cloned() {
+            let reason = "this version runs alone and cannot replicate to a peer";
+            return Err(Unsupported { flag: "--peer", value, reason });
+        }
+        if let Some(value) = self.data_dir.clone() {
+            let reason = "this version keeps everything in memory and would store nothing there";
+            return Err(Unsupported { flag: "--data-dir", value, reason });
+        }
+        Ok(())
+    }
+}
+
+fn log_flag(value: String) -> Flag {
+    let key = if matches!(value.as_str(), "text" | "json") { "log.format" } else { "log.filter" };
+    Flag { name: "--log", key, value }
+}

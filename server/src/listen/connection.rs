@@ -1,0 +1,151 @@
+//! One connection from its first byte to its end.
+
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::guarded::{Guarded, Turns, Waits};
+use super::service::Requests;
+use super::sniff::{Prefixed, sniff};
+use super::{Listen, Seat};
+use crate::config::{LimitsConfig, bytes_of};
+use crate::drain::Leaving;
+use crate::metrics::{Closed, Protocol};
+
+const STREAM_WINDOW: u32 = 256 << 10;
+/// Four streams' worth, so that one large request does not starve its siblings.
+const CONNECTION_WINDOW: u32 = 1 << 20;
+/// What a slow reader's stream may hold of an answer; after that the answer waits at its source.
+const SEND_BUFFER: usize = 128 << 10;
+/// Streams that a client resets before they were taken up: the defence against rapid reset.
+const PENDING_RESETS: usize = 20;
+const LOCAL_ERROR_RESETS: usize = 256;
+/// A peer that is gone without a word is noticed within 30 s.
+const PING_INTERVAL: Duration = Duration::from_secs(20);
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Serves one connection.
+pub(super) async fn serve(listen: Arc<Listen>, socket: TcpStream, peer: SocketAddr, seat: Seat) {
+    let reason = converse(&listen, socket, peer).await;
+    listen.metrics.closed(reason);
+    drop(seat);
+}
+
+async fn converse(listen: &Arc<Listen>, socket: TcpStream, peer: SocketAddr) -> Closed {
+    // Answers are written whole; waiting for more to send would only delay them.
+    if socket.set_nodelay(true).is_err() {
+        return Closed::Error;
+    }
+    let sniffed = tokio::select! {
+        sniffed = timeout(listen.limits.first_byte_timeout, sniff(socket)) => sniffed,
+        () = listen.ending.asked() => return Closed::Done,
+    };
+    match sniffed {
+        Err(_) => Closed::Timeout,
+        Ok(Err(_)) => Closed::Error,
+        Ok(Ok(None)) => Closed::Done,
+        Ok(Ok(Some((Protocol::H1, socket)))) => h1(listen, socket, peer).await,
+        Ok(Ok(Some((Protocol::H2, socket)))) => h2(listen, socket, peer).await,
+    }
+}
+
+async fn h1<S>(listen: &Arc<Listen>, socket: Prefixed<S>, peer: SocketAddr) -> Closed
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    listen.metrics.speaks(Protocol::H1);
+    let limits = &listen.limits;
+    let leaving = listen.ending.leaving();
+    let turns = Arc::new(Turns::default());
+    let waits = Waits { header: limits.header_timeout, idle: limits.idle_timeout };
+    let socket = TokioIo::new(Guarded::new(socket, turns.clone(), waits));
+    let requests = Requests::new(listen.clone(), peer, &leaving, Some(turns));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(None)
+        .max_headers(limits.header_count as usize)
+        .max_buf_size(h1_buffer(limits))
+        .half_close(false)
+        .serve_connection(socket, requests);
+    let mut connection = pin!(connection);
+    tokio::select! {
+        ended = connection.as_mut() => return closed(&ended),
+        () = leave(listen, &leaving) => connection.as_mut().graceful_shutdown(),
+    }
+    tokio::select! {
+        ended = connection => closed(&ended),
+        () = cut(listen) => Closed::Cut,
+    }
+}
+
+async fn h2<S>(listen: &Arc<Listen>, socket: Prefixed<S>, peer: SocketAddr) -> Closed
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    listen.metrics.speaks(Protocol::H2);
+    let limits = &listen.limits;
+    let leaving = listen.ending.leaving();
+    let requests = Requests::new(listen.clone(), peer, &leaving, None);
+    let connection = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits.streams_per_connection)
+        .max_pending_accept_reset_streams(PENDING_RESETS)
+        .max_local_error_reset_streams(LOCAL_ERROR_RESETS)
+        .max_header_list_size(u32::try_from(limits.header_bytes.0).unwrap_or(u32::MAX))
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_send_buf_size(SEND_BUFFER)
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIMEOUT)
+        .serve_connection(TokioIo::new(socket), requests);
+    let mut connection = pin!(connection);
+    tokio::select! {
+        ended = connection.as_mut() => return closed(&ended),
+        () = leave(listen, &leaving) => connection.as_mut().graceful_shutdown(),
+    }
+    tokio::select! {
+        ended = connection => closed(&ended),
+        () = cut(listen) => Closed::Cut,
+    }
+}
+
+/// Waits until the connection is to end, for its age or the server's, and tells its requests.
+async fn leave(listen: &Listen, leaving: &Leaving) {
+    tokio::select! {
+        () = leaving.wait() => {}
+        () = tokio::time::sleep(listen.age()) => leaving.tell(),
+    }
+}
+
+/// Waits until a connection that was asked to end has had its time.
+async fn cut(listen: &Listen) {
+    tokio::select! {
+        () = listen.ending.over() => {}
+        () = tokio::time::sleep(listen.limits.connection_grace) => {}
+    }
+}
+
+/// Room for the longest header that is allowed, request line included.
+fn h1_buffer(limits: &LimitsConfig) -> usize {
+    bytes_of(limits.header_bytes) + bytes_of(limits.uri_bytes) + (1 << 10)
+}
+
+fn closed(ended: &hyper::Result<()>) -> Closed {
+    match ended {
+        Ok(()) => Closed::Done,
+        Err(error) if is_timeout(error) => Closed::Timeout,
+        Err(_) => Closed::Error,
+    }
+}
+
+fn is_timeout(error: &hyper::Error) -> bool {
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    error.is_timeout() || cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::TimedOut)
+}

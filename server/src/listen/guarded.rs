@@ -1,0 +1,223 @@
+//! Times for an HTTP/1.1 connection that waits for its client.
+//!
+//! The protocol library has one timeout for the wait between two requests and for a header under way. A legacy
+//! client rests for 30 s between heartbeats, an attacker sends a header byte by byte; so the two are told apart
+//! here, where the bytes pass.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures_util::task::AtomicWaker;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep};
+
+/// Requests of one connection, as the service sees them.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    /// How many have begun or ended.
+    count: AtomicU64,
+    /// The connection. The library does not read on by itself after an answer, so nobody would set the timer.
+    reader: AtomicWaker,
+}
+
+/// A request that has begun; it ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Turn(Arc<Turns>);
+
+/// How long a connection may wait.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waits {
+    /// For the rest of a header.
+    pub(super) header: Duration,
+    /// For the next request.
+    pub(super) idle: Duration,
+}
+
+/// A socket that fails with `TimedOut` when a client keeps it waiting.
+pub(super) struct Guarded<S> {
+    socket: S,
+    turns: Arc<Turns>,
+    waits: Waits,
+    timer: Pin<Box<Sleep>>,
+    waiting: Waiting,
+}
+
+/// What the timer is set for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waiting {
+    /// A request is being served.
+    No,
+    /// The first byte after this many turns.
+    Request(u64),
+    /// The end of the header after this many turns.
+    Header(u64),
+}
+
+impl Turns {
+    pub(super) fn begin(self: &Arc<Self>) -> Turn {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        Turn(self.clone())
+    }
+
+    /// Odd while a request is served, since HTTP/1.1 serves one after the other.
+    fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.count.fetch_add(1, Ordering::Relaxed);
+        self.0.reader.wake();
+    }
+}
+
+impl<S> Guarded<S> {
+    /// Guards a socket whose client has just sent the first bytes of a header.
+    pub(super) fn new(socket: S, turns: Arc<Turns>, waits: Waits) -> Self {
+        let timer = Box::pin(tokio::time::sleep(waits.header));
+        Self { socket, turns, waits, timer, waiting: Waiting::Header(0) }
+    }
+
+    fn arm(&mut self, waiting: Waiting, wait: Duration) {
+        self.waiting = waiting;
+        self.timer.as_mut().reset(Instant::now() + wait);
+    }
+
+    fn heard(&mut self) {
+        let count = self.turns.count();
+        if count.is_multiple_of(2) && self.waiting != Waiting::Header(count) {
+            self.arm(Waiting::Header(count), self.waits.header);
+        }
+    }
+
+    fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let count = self.turns.count();
+        if !count.is_multiple_of(2) {
+            self.waiting = Waiting::No;
+            return Poll::Pending;
+        }
+        if !matches!(self.waiting, Waiting::Request(turn) | Waiting::Header(turn) if turn == count) {
+            self.arm(Waiting::Request(count), self.waits.idle);
+        }
+        ready!(self.timer.as_mut().poll(cx));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let this = &mut *self;
+        this.turns.reader.register(cx.waker());
+        match Pin::new(&mut this.socket).poll_read(cx, buf) {
+            Poll::Pending => this.poll_patience(cx),
+            read => {
+                if buf.filled().len() > before {
+                    this.heard();
+                }
+                read
+            }
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.socket).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.socket).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+
+    use super::*;
+
+    const WAITS: Waits = Waits { header: Duration::from_secs(10), idle: Duration::from_secs(75) };
+
+    fn guarded() -> (DuplexStream, Guarded<DuplexStream>, Arc<Turns>) {
+        let (client, server) = duplex(64);
+        let turns = Arc::new(Turns::default());
+        let guarded = Guarded::new(server, turns.clone(), WAITS);
+        (client, guarded, turns)
+    }
+
+    /// Seconds of the paused clock until the read fails.
+    async fn patience(guarded: &mut Guarded<DuplexStream>) -> u64 {
+        let start = Instant::now();
+        let error = guarded.read_u8().await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        start.elapsed().as_secs()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_header_under_way_has_the_header_time() {
+        let (_client, mut guarded, _) = guarded();
+        assert_eq!(patience(&mut guarded).await, 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn single_bytes_do_not_stretch_the_header_time() {
+        let (mut client, mut guarded, _) = guarded();
+        let start = Instant::now();
+        let sender = tokio::spawn(async move {
+            while client.write_all(b"x").await.is_ok() {
+                tokio::time::advance(Duration::from_secs(1)).await;
+            }
+        });
+        while guarded.read_u8().await.is_ok() {}
+        drop(guarded);
+        sender.await.unwrap();
+        assert!((10..13).contains(&start.elapsed().as_secs()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_at_rest_has_the_idle_time_and_then_the_header_time() {
+        let (mut client, mut guarded, turns) = guarded();
+        drop(turns.begin());
+        assert_eq!(patience(&mut guarded).await, 75);
+        drop(turns.begin());
+        client.write_all(b"G").await.unwrap();
+        assert_eq!(guarded.read_u8().await.unwrap(), b'G');
+        assert_eq!(patience(&mut guarded).await, 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_is_served_has_no_time() {
+        let (_client, mut guarded, turns) = guarded();
+        let turn = turns.begin();
+        let hour = tokio::time::timeout(Duration::from_hours(1), guarded.read_u8());
+        assert!(hour.await.is_err());
+        drop(turn);
+        assert_eq!(patience(&mut guarded).await, 75);
+    }
+}

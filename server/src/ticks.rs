@@ -1,0 +1,41 @@
+//! The heartbeat of the process: once a second the core lets time pass and the log gets its next lines.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use heureka_model::Clock;
+use heureka_registry::Registry;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::drain::Ending;
+use crate::metrics::Metrics;
+use crate::telemetry::LineBudget;
+
+/// Time between two ticks.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// What a tick moves.
+pub(crate) struct Ticks {
+    pub(crate) core: Arc<Registry>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) lines: LineBudget,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+impl Ticks {
+    /// Ticks until the grace of the end has passed: leases run while requests do.
+    pub(crate) async fn run(self, ending: Ending) {
+        let mut seconds = interval(INTERVAL);
+        seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let due = tokio::select! {
+                due = seconds.tick() => due,
+                () = ending.over() => return,
+            };
+            self.metrics.tick_lag.set(due.elapsed().as_secs_f64());
+            self.core.tick(self.clock.now());
+            self.metrics.settle();
+            self.lines.refill();
+        }
+    }
+}
