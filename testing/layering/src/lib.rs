@@ -1,1 +1,2 @@
-//! Checks which package may import which.
+//! Checks which package may import which. The rule itself is the test in `tests/arrows.rs`; there is nothing to
+//! call here.

@@ -1,0 +1,22 @@
+# verify changes nothing, fix does; both need what the README's commands need and nothing else.
+.PHONY: verify fix docs test bench
+
+verify:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+	cargo test --workspace --locked
+
+fix:
+	cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
+	cargo fmt --all
+	UPDATE_DOCS=1 cargo test --package heureka-server --test config
+
+test:
+	cargo test --workspace --locked
+
+docs:
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --open
+
+bench:
+	cargo bench --workspace --locked
