@@ -147,4 +147,16 @@ mod tests {
         assert!(!call("/x.Y/Z", Some("application/grpc-web+proto")).may_stream());
         assert!(!call("/x.Y/Z", None).may_stream());
     }
+
+    #[test]
+    fn a_fault_of_ours_is_told_in_the_callers_language() {
+        let plain = call("/eureka/apps", None).internal_error();
+        assert_eq!(plain.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        let native = call("/x.Y/Z", Some("application/grpc+proto")).internal_error();
+        assert_eq!(
+            (native.status(), &native.headers()["grpc-status"]),
+            (StatusCode::OK, &HeaderValue::from(13))
+        );
+        assert_eq!(native.headers()[header::CONTENT_TYPE], "application/grpc+proto");
+    }
 }
