@@ -167,6 +167,7 @@ impl Fault {
         self.stored
     }
 
+    #[cfg(test)]
     pub(super) fn reason(&self) -> Reason {
         self.reason
     }
