@@ -10,6 +10,8 @@ pub struct Config {
     pub context_path: String,
     /// Addresses whose replication header is believed. IPv4-mapped addresses count as their IPv4 one.
     pub trusted_peers: Vec<IpAddr>,
+    /// Proxies whose requests keep the privileges of their address although they carry a forwarding header.
+    pub trusted_proxies: Vec<IpAddr>,
     /// Largest request body as sent, in bytes.
     pub body_wire_max: usize,
     /// Largest request body after decompression, in bytes.
@@ -26,6 +28,7 @@ impl Default for Config {
         Self {
             context_path: String::new(),
             trusted_peers: Vec::new(),
+            trusted_proxies: Vec::new(),
             body_wire_max: 1 << 20,
             body_decoded_max: 1 << 20,
             cache_max_bytes: 64 << 20,

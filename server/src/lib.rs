@@ -100,7 +100,12 @@ impl Server {
         let ending = Ending::default();
         let grpc = Grpc::new(native(&config, &world, core.clone(), &ending)).await?;
         ending.announced(async move { grpc.health.not_serving().await });
-        let sources = Sources { core: core.clone(), watches: grpc.watches, lines: world.lines.clone() };
+        let sources = Sources {
+            core: core.clone(),
+            watches: grpc.watches,
+            lines: world.lines.clone(),
+            node: config.server.clone(),
+        };
         let (metrics, rest) = Metrics::around(sources, || {
             heureka_compat_http::router(core.clone(), world.clock.clone(), config.rest())
         })?;

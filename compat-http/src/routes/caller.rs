@@ -13,17 +13,24 @@ const REPLICATION: &str = "x-netflix-discovery-replication";
 /// Headers of a proxy: behind one, the socket's address tells nothing about the caller.
 const FORWARDING: [&str; 4] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip"];
 
-/// Addresses whose replication header is believed, each in its shortest form.
+/// Addresses with privileges, each in its shortest form.
 #[derive(Debug)]
-pub(crate) struct TrustedPeers(Vec<IpAddr>);
+pub(crate) struct Trusted {
+    peers: Vec<IpAddr>,
+    proxies: Vec<IpAddr>,
+}
 
-impl TrustedPeers {
-    pub(crate) fn new(addresses: &[IpAddr]) -> Self {
-        Self(addresses.iter().map(IpAddr::to_canonical).collect())
+impl Trusted {
+    /// Peers' replication headers are believed; a proxy's forwarding header takes nothing from its address.
+    pub(crate) fn new(peers: &[IpAddr], proxies: &[IpAddr]) -> Self {
+        let shortest = |addresses: &[IpAddr]| addresses.iter().map(IpAddr::to_canonical).collect();
+        Self { peers: shortest(peers), proxies: shortest(proxies) }
     }
 
-    fn contains(&self, address: Option<IpAddr>) -> bool {
-        address.is_some_and(|address| self.0.contains(&address))
+    fn is_peer(&self, address: Option<IpAddr>, forwarded: bool) -> bool {
+        address.is_some_and(|address| {
+            self.peers.contains(&address) && (!forwarded || self.proxies.contains(&address))
+        })
     }
 }
 
@@ -38,10 +45,10 @@ pub(crate) struct Caller {
 
 impl Caller {
     /// Tells the caller by socket and headers.
-    pub(crate) fn of(parts: &Parts, trusted: &TrustedPeers) -> Self {
+    pub(crate) fn of(parts: &Parts, trusted: &Trusted) -> Self {
         let address = parts.extensions.get::<RemoteAddr>().map(|remote| remote.0.ip().to_canonical());
         let claims = claims_to_be_a_peer(&parts.headers);
-        if claims && trusted.contains(address) && !is_forwarded(&parts.headers) {
+        if claims && trusted.is_peer(address, is_forwarded(&parts.headers)) {
             return Self { origin: Origin::Peer, claim_ignored: false };
         }
         let origin = Origin::Client { surface: Surface::Rest, principal: None, address };
@@ -69,7 +76,9 @@ mod tests {
     use http::Request;
 
     fn caller(remote: Option<&str>, headers: &[(&str, &str)]) -> Caller {
-        let trusted = TrustedPeers::new(&["10.0.0.1".parse().unwrap(), "::ffff:10.0.0.2".parse().unwrap()]);
+        let address = |text: &str| text.parse().unwrap();
+        let peers = [address("10.0.0.1"), address("::ffff:10.0.0.2"), address("10.0.0.9")];
+        let trusted = Trusted::new(&peers, &[address("::ffff:10.0.0.9"), address("10.0.0.3")]);
         let mut request = Request::builder();
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -91,9 +100,15 @@ mod tests {
     }
 
     #[test]
+    fn a_peer_behind_a_trusted_proxy_stays_one() {
+        assert!(caller(Some("10.0.0.9:1"), &[CLAIM, ("x-forwarded-for", "1.2.3.4")]).is_peer());
+    }
+
+    #[test]
     fn nobody_else_is_a_peer() {
         for (remote, headers) in [
             (Some("10.0.0.3:1"), vec![CLAIM]),
+            (Some("10.0.0.3:1"), vec![CLAIM, ("x-forwarded-for", "10.0.0.1")]),
             (None, vec![CLAIM]),
             (Some("10.0.0.1:1"), vec![CLAIM, ("x-forwarded-for", "10.0.0.1")]),
             (Some("10.0.0.1:1"), vec![CLAIM, ("forwarded", "for=10.0.0.1")]),

@@ -25,7 +25,7 @@ use crate::config::Config;
 use crate::error::{self, Error};
 use crate::negotiate::{self, Format, Shape};
 use crate::telemetry::Telemetry;
-use caller::{Caller, TrustedPeers};
+use caller::{Caller, Trusted};
 use path::Resource;
 
 /// What every request needs.
@@ -33,7 +33,7 @@ pub(crate) struct App {
     registry: Arc<Registry>,
     clock: Arc<dyn Clock>,
     config: Config,
-    trusted: TrustedPeers,
+    trusted: Trusted,
     cache: Arc<Cache>,
     telemetry: Telemetry,
 }
@@ -57,7 +57,7 @@ pub(crate) async fn serve(State(app): State<Arc<App>>, request: Request<Body>) -
 impl App {
     pub(crate) fn new(registry: Arc<Registry>, clock: Arc<dyn Clock>, config: Config) -> Self {
         Self {
-            trusted: TrustedPeers::new(&config.trusted_peers),
+            trusted: Trusted::new(&config.trusted_peers, &config.trusted_proxies),
             cache: Arc::new(Cache::new(Arc::clone(&registry), Arc::clone(&clock), &config)),
             telemetry: Telemetry::new(),
             registry,

@@ -98,6 +98,7 @@ impl Config {
         heureka_compat_http::Config {
             context_path: self.server.context_path.clone(),
             trusted_peers: self.peer.trusted.clone(),
+            trusted_proxies: self.server.trusted_proxies.clone(),
             body_wire_max: bytes_of(self.limits.rest_body),
             body_decoded_max: bytes_of(self.limits.rest_body),
             cache_max_bytes: bytes_of(self.compat.cache_max_bytes),

@@ -7,6 +7,7 @@ use heureka_model::Status;
 use heureka_registry::{Registry, Stats};
 use metrics::{Counter, Gauge, counter, gauge};
 
+use crate::config::ServerConfig;
 use crate::grpc::Watches;
 use crate::telemetry::LineBudget;
 
@@ -28,11 +29,13 @@ pub(crate) struct Sources {
     pub(crate) core: Arc<Registry>,
     pub(crate) watches: Arc<Watches>,
     pub(crate) lines: LineBudget,
+    pub(crate) node: ServerConfig,
 }
 
 impl Figures {
     /// Makes the series. To be called with the recorder in force.
     pub(super) fn register(sources: Sources) -> Self {
+        introduce(&sources.node);
         let of_status =
             |status: Status| (status, gauge!("heureka_registry_instances", "status" => status.as_str()));
         Self {
@@ -58,6 +61,18 @@ impl Figures {
             }
         }
     }
+}
+
+/// Who this is and where it runs, as labels of a constant.
+fn introduce(node: &ServerConfig) {
+    let labels = [
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("node_id", node.node_id.clone()),
+        ("cluster", node.cluster.clone()),
+        ("zone", node.zone.clone()),
+        ("region", node.region.clone()),
+    ];
+    gauge!("heureka_server_info", &labels).set(1.0);
 }
 
 fn core() -> Read<Gauge, Stats, f64> {
