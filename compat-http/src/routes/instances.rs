@@ -20,6 +20,7 @@ pub(super) async fn register(app: &App, parts: &Parts, body: Body, name: &str) -
     let body = body::read(&parts.headers, body, &app.config).await?;
     let parsed = wire::read_instance(&body, format)?.finish(&canonical_app(name), format)?;
     parsed.instance.validate(&app.registry.config().limits).map_err(in_legacy_words)?;
+    note_oddities(&parsed.instance);
     let caller = app.caller(parts);
     if !caller.is_peer() {
         store(app, parsed.instance, Claim::Stamp, &caller)?;
@@ -33,6 +34,17 @@ pub(super) async fn register(app: &App, parts: &Parts, body: Body, name: &str) -
         take_override(app, &key.app, &key.id, told, &caller)?;
     }
     Ok(error::empty(StatusCode::NO_CONTENT))
+}
+
+/// What is taken and will surprise its owner. Below the default level, since anybody can cause it at any rate.
+fn note_oddities(instance: &Instance) {
+    let key = &instance.key;
+    if instance.status == Status::Unknown {
+        tracing::debug!(app = key.app, id = key.id, "registered with an unknown status: heartbeats get 404");
+    }
+    if instance.metadata.contains_key("") {
+        tracing::debug!(app = key.app, id = key.id, "an empty metadata key is left out of XML");
+    }
 }
 
 /// An owner that tells no stamp means this moment.

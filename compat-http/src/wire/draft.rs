@@ -76,15 +76,11 @@ const NAMES: [&str; 3] = [AMAZON, "MyOwn", "Netflix"];
 const NUMBER_MAX: i64 = i64::MAX - 1;
 
 impl Draft {
-    /// Takes a member without structure. Unknown ones are dropped.
+    /// Takes a member that is a word, a number or a flag; see [`Self::is_word`].
     ///
     /// # Errors
     /// `Invalid` when the member cannot be meant.
-    pub(crate) fn set(&mut self, member: &str, value: Scalar<'_>, format: Format) -> Result<(), Error> {
-        if let Some(text) = self.text_member(member) {
-            *text = value.text();
-            return Ok(());
-        }
+    pub(crate) fn set_word(&mut self, member: &str, value: Scalar<'_>, format: Format) -> Result<(), Error> {
         match member {
             "status" => self.status = status(value, format),
             "overriddenStatus" | "overriddenstatus" => self.overridden = status(value, format),
@@ -96,7 +92,21 @@ impl Draft {
         Ok(())
     }
 
-    fn text_member(&mut self, member: &str) -> Option<&mut String> {
+    /// Whether [`Self::set_word`] makes use of this member.
+    pub(crate) fn is_word(member: &str) -> bool {
+        matches!(
+            member,
+            "status"
+                | "overriddenStatus"
+                | "overriddenstatus"
+                | "countryId"
+                | "isCoordinatingDiscoveryServer"
+                | "lastDirtyTimestamp"
+        )
+    }
+
+    /// Place of a member that is kept as it is.
+    pub(crate) fn text_member(&mut self, member: &str) -> Option<&mut String> {
         Some(match member {
             "instanceId" => &mut self.instance_id,
             "hostName" => &mut self.host_name,
@@ -113,19 +123,6 @@ impl Draft {
             "asgName" => &mut self.asg_name,
             _ => return None,
         })
-    }
-
-    /// Whether [`Self::set`] makes use of this member.
-    pub(crate) fn knows(&mut self, member: &str) -> bool {
-        const OTHERS: [&str; 6] = [
-            "status",
-            "overriddenStatus",
-            "overriddenstatus",
-            "countryId",
-            "isCoordinatingDiscoveryServer",
-            "lastDirtyTimestamp",
-        ];
-        OTHERS.contains(&member) || self.text_member(member).is_some()
     }
 
     /// Takes the number of a port; a null one is port 0.

@@ -20,29 +20,60 @@ use crate::negotiate::Format;
 /// # Errors
 /// `Body` when the text is no such document, `Invalid` when a member cannot be meant.
 pub(crate) fn read_instance(text: &str) -> Result<Draft, Error> {
-    let mut draft = None;
-    members(text, "body", |name, value| {
-        if name != "instance" {
-            return Err(Error::Body(format!("unexpected root member {name:.64}, expected instance")));
-        }
-        draft = Some(read_members(value.get())?);
-        Ok(())
-    })?;
-    draft.ok_or_else(|| Error::Body("root member instance is missing".into()))
+    let mut root = Root { draft: None, refusal: None, place: "body" };
+    let outcome = serde_json::Deserializer::from_str(text).deserialize_map(&mut root);
+    finished(outcome, root.refusal, root.place)?;
+    root.draft.ok_or_else(|| Error::Body("root member instance is missing".into()))
 }
 
-fn read_members(text: &str) -> Result<Draft, Error> {
-    let mut draft = Draft::default();
-    members(text, "instance", |name, value| match name {
-        "port" => read_port(&mut draft, PortKind::Plain, value),
-        "securePort" => read_port(&mut draft, PortKind::Secure, value),
-        "leaseInfo" => read_lease(&mut draft, value),
+/// The document: one member and no other.
+struct Root {
+    draft: Option<Draft>,
+    refusal: Option<Error>,
+    /// What an object is expected for.
+    place: &'static str,
+}
+
+impl<'de> Visitor<'de> for &mut Root {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(name) = map.next_key::<Name<'de>>()? {
+            if name.0 != "instance" {
+                let text = format!("unexpected root member {:.64}, expected instance", name.0);
+                self.refusal = Some(Error::Body(text));
+                return Err(A::Error::custom("refused"));
+            }
+            self.place = "instance";
+            let mut draft = Draft::default();
+            let take = |name: &str, value| take_member(&mut draft, name, value);
+            map.next_value_seed(Members { take, refusal: &mut self.refusal })?;
+            self.draft = Some(draft);
+        }
+        Ok(())
+    }
+}
+
+fn take_member(draft: &mut Draft, name: &str, value: &RawValue) -> Result<(), Error> {
+    match name {
+        "port" => read_port(draft, PortKind::Plain, value),
+        "securePort" => read_port(draft, PortKind::Secure, value),
+        "leaseInfo" => read_lease(draft, value),
         "dataCenterInfo" => read_data_center(value).map(|block| draft.set_data_center(block)),
         "metadata" => read_metadata(name, value).map(|metadata| draft.set_metadata(metadata)),
-        name if draft.knows(name) => draft.set(name, Scalar::of(name, value)?, Format::Json),
-        _ => Ok(()),
-    })?;
-    Ok(draft)
+        name => match draft.text_member(name) {
+            Some(text) => {
+                *text = Scalar::of(name, value)?.text();
+                Ok(())
+            }
+            None if Draft::is_word(name) => draft.set_word(name, Scalar::of(name, value)?, Format::Json),
+            None => Ok(()),
+        },
+    }
 }
 
 /// An object of `$` and `@enabled`, or just the number.
@@ -139,6 +170,11 @@ fn members<'a>(
     let mut refusal = None;
     let seed = Members { take, refusal: &mut refusal };
     let outcome = seed.deserialize(&mut serde_json::Deserializer::from_str(text));
+    finished(outcome, refusal, field)
+}
+
+/// Our own reason to stop comes before the parser's.
+fn finished(outcome: serde_json::Result<()>, refusal: Option<Error>, field: &str) -> Result<(), Error> {
     match (refusal, outcome) {
         (Some(refusal), _) => Err(refusal),
         (None, Err(error)) if error.is_data() => Err(Error::Body(format!("{field}: expected an object"))),

@@ -59,12 +59,20 @@ fn read_member(reader: &mut Source<'_>, tag: &BytesStart<'_>, draft: &mut Draft)
         "leaseInfo" => read_lease(reader, draft),
         "dataCenterInfo" => read_data_center(reader, tag).map(|block| draft.set_data_center(block)),
         "metadata" => read_metadata(reader, "metadata").map(|metadata| draft.set_metadata(metadata)),
-        name if draft.knows(name) => {
-            let value = text(reader, name)?;
-            draft.set(name, Scalar::Text(value.into()), Format::Xml)
-        }
-        _ => skip(reader),
+        name => read_text_member(reader, name, draft),
     }
+}
+
+fn read_text_member(reader: &mut Source<'_>, name: &str, draft: &mut Draft) -> Result<(), Error> {
+    if let Some(place) = draft.text_member(name) {
+        *place = text(reader, name)?;
+        return Ok(());
+    }
+    if !Draft::is_word(name) {
+        return skip(reader);
+    }
+    let value = text(reader, name)?;
+    draft.set_word(name, Scalar::Text(value.into()), Format::Xml)
 }
 
 fn read_port(

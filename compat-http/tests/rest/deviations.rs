@@ -125,7 +125,6 @@ const DEVIATIONS: &[Deviation] = &[
     Deviation { number: 40, covers: poison },
     Deviation { number: 41, covers: allow_of_odd_verbs },
     Deviation { number: 42, covers: peers_override_shows_at_once },
-    Deviation { number: 43, covers: id_in_several_applications },
 ];
 
 /// Numbers of the deviations that explain the difference.
@@ -391,8 +390,4 @@ fn allow_of_odd_verbs(d: &Difference) -> bool {
 
 fn peers_override_shows_at_once(d: &Difference) -> bool {
     d.scenario == "heartbeat" && (d.named(&["override stored, status not yet"]) || d.status("500", "404"))
-}
-
-fn id_in_several_applications(d: &Difference) -> bool {
-    d.scenario == "reads" && d.request.contains("/instances/")
 }
