@@ -277,11 +277,16 @@ fn at_most(field: &str, actual: usize, limit: usize) -> Result<(), Invalid> {
 fn validate_map(field: &str, map: &Metadata, limits: &Limits) -> Result<(), Invalid> {
     at_most(field, map.len(), limits.metadata_entries)?;
     for (key, value) in map {
-        let named = || format!("{field}.{}", key.chars().take(64).collect::<String>());
-        at_most(&named(), key.len(), limits.metadata_key)?;
-        at_most(&named(), value.len(), limits.metadata_value)?;
+        let named = |invalid: Invalid| Invalid { field: format!("{field}.{}", shown(key)), ..invalid };
+        at_most("", key.len(), limits.metadata_key).map_err(named)?;
+        at_most("", value.len(), limits.metadata_value).map_err(named)?;
     }
     Ok(())
+}
+
+/// A key as a message may show it.
+fn shown(key: &str) -> String {
+    key.chars().take(64).collect()
 }
 
 #[cfg(test)]
