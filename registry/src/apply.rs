@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use heureka_model::{Action, KeyHasher, KeyRef, Mono, Now, Registration, Stamp, Status, Wall};
+use heureka_model::{Action, KeyHasher, KeyRef, Mono, Now, Registration, Stamp, Status, Wall, same_text};
 
 use crate::events::{Cause, Noted};
 use crate::leases::LeaseFlags;
@@ -97,7 +97,7 @@ impl Registry {
 /// Whether a record is of that key.
 pub(crate) fn is_key(record: &Record, key: KeyRef<'_>) -> bool {
     let app = record.app();
-    *app.name == *key.app && *app.namespace.name == *key.namespace && record.has_id(key.id)
+    same_text(&app.name, key.app) && same_text(&app.namespace.name, key.namespace) && record.has_id(key.id)
 }
 
 impl Key<'_> {
@@ -282,9 +282,9 @@ impl Key<'_> {
     fn set_timers(&self, write: &Write<'_>) {
         let Some(Held { slot, revision, record }) = &self.held else { return };
         let (slot, revision, mono) = (*slot, *revision, self.now.mono);
-        let mut timers = self.registry.timers.lock();
         if !record.is_live() {
             let remembered = self.registry.remembered(record);
+            let mut timers = self.registry.timers.lock();
             timers.set(mono.plus(self.registry.config.delta_window + SLACK), Due::Strip { slot, revision });
             timers.forget(mono.plus(remembered), slot, revision);
         }
@@ -292,7 +292,7 @@ impl Key<'_> {
             && let Some(OverlayNote { ends: Some(ends), stamp, .. }) =
                 record.head().overlay.as_deref().copied()
         {
-            timers.set(ends, Due::OverrideEnds { slot, stamp });
+            self.registry.timers.lock().set(ends, Due::OverrideEnds { slot, stamp });
         }
     }
 

@@ -21,7 +21,7 @@ pub use change::{Action, Change, ChangeKind, RemovalReason};
 pub use digest::{KeyHasher, SetDigest, instance_hash};
 pub use instance::{Capacity, DataCenter, Instance, Legacy, Locality, Metadata, NamedPort, Port, Urls};
 pub use invalid::{Invalid, Problem};
-pub use key::{InstanceKey, KeyRef, canonical_app};
+pub use key::{InstanceKey, KeyRef, canonical_app, same_text};
 pub use lease::{LEASE_MAX, LEASE_MIN, LeaseTerms, LeaseTimes};
 pub use limits::Limits;
 pub use registration::{DrainPlan, Overlay, Registration, StatusOverride};

@@ -1,6 +1,6 @@
 //! Which instances a reader asks for. One language for lists and watches.
 
-use crate::{Instance, Invalid, KeyRef, Registration, Status};
+use crate::{Instance, Invalid, KeyRef, Registration, Status, same_text};
 
 /// Conditions on an instance: fields are ANDed, entries of a list are ORed, an empty list does not restrict.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -115,7 +115,7 @@ impl Selector {
     /// Whether instances of this application may qualify.
     #[must_use]
     pub fn covers_app(&self, namespace: &str, app: &str) -> bool {
-        self.namespace == namespace && one_of(&self.apps, |wanted| wanted == app)
+        same_text(&self.namespace, namespace) && one_of(&self.apps, |wanted| wanted == app)
     }
 
     /// Whether an instance qualifies.

@@ -9,14 +9,12 @@ mod history;
 mod ring;
 mod segments;
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use heureka_model::{KeyHasher, SetDigest, Stamp, Status};
-use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use crate::record::{Draft, Record};
 use crate::store::Slots;
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 
 use clock::HybridClock;
 pub(crate) use history::History;

@@ -3,9 +3,9 @@
 use std::sync::{Arc, OnceLock};
 
 use heureka_model::{Registration, Wall};
-use parking_lot::Mutex;
 
 use crate::record::Record;
+use crate::sync::Mutex;
 
 /// Bytes of records kept at most; a few huge instances shorten the ring, and readers behind it use the index.
 const BYTES: u64 = 8 << 20;

@@ -7,10 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::sync::{Arc, AtomicU32, Ordering, RwLock};
-
-/// Cells per segment.
-pub(crate) const SEGMENT: u64 = 4096;
+use crate::sync::{Arc, AtomicU32, Ordering, RwLock, SEGMENT};
 
 /// Written by the holder of the sequencer alone, read by anyone.
 #[derive(Default)]

@@ -11,6 +11,8 @@ use std::time::Duration;
 use foldhash::fast::FixedState;
 use heureka_model::{Instance, LeaseTerms, NamedPort, Port};
 
+use super::marks::Marks;
+
 /// Which part of an instance a text is. In this order, since the later ones refer to the first three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -45,30 +47,12 @@ pub(crate) enum Tag {
     ImplicitId,
 }
 
-const HOST: u8 = 1;
-const IP: u8 = 2;
-const PORT: u8 = 3;
-/// Stands before a text that holds one of the marks itself; the rest is the text as it is.
-const VERBATIM: u8 = 4;
-
-/// Shortest host or address worth a mark: replacing `a` everywhere would cost more than it saves.
-const WORTH_A_MARK: usize = 4;
-
 /// The texts of an instance.
 pub(crate) struct Flat<'a> {
     fields: Vec<(Tag, &'a str, Range<usize>)>,
     text: String,
     marks: Marks,
     shape: u64,
-}
-
-/// The texts that marks stand for.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Marks {
-    host: String,
-    ip: String,
-    /// With its colon, so that the digits of a port are not found inside another number's.
-    port: String,
 }
 
 impl<'a> Flat<'a> {
@@ -210,56 +194,6 @@ impl<'a> Flat<'a> {
         format(&mut self.text);
         self.fields.push((tag, key, start..self.text.len()));
     }
-}
-
-impl Marks {
-    /// Appends `text` to `out`, with what it repeats of the host, the address and the port as marks.
-    fn mark(&self, tag: Tag, text: &str, out: &mut String) {
-        if text.bytes().any(|byte| (HOST..=VERBATIM).contains(&byte)) {
-            out.push(char::from(VERBATIM));
-            return out.push_str(text);
-        }
-        let known: &[(&str, u8)] = match tag {
-            Tag::Host => &[],
-            Tag::Ip => &[(&self.host, HOST)],
-            _ => &[(&self.host, HOST), (&self.ip, IP), (&self.port, PORT)],
-        };
-        replace(text, known, out);
-    }
-
-    /// Appends to `out` what the marked text stands for.
-    pub(crate) fn expand(&self, marked: &str, out: &mut String) {
-        if marked.as_bytes().first() == Some(&VERBATIM) {
-            return out.push_str(&marked[1..]);
-        }
-        let mut rest = marked;
-        while let Some(position) = rest.bytes().position(|byte| (HOST..=PORT).contains(&byte)) {
-            out.push_str(&rest[..position]);
-            out.push_str(match rest.as_bytes()[position] {
-                HOST => &self.host,
-                IP => &self.ip,
-                _ => &self.port,
-            });
-            rest = &rest[position + 1..];
-        }
-        out.push_str(rest);
-    }
-}
-
-fn replace(text: &str, known: &[(&str, u8)], out: &mut String) {
-    let Some(((needle, mark), others)) = known.split_first() else {
-        return out.push_str(text);
-    };
-    if needle.len() < WORTH_A_MARK || needle.len() > text.len() {
-        return replace(text, others, out);
-    }
-    let mut rest = text;
-    while let Some(position) = rest.find(needle) {
-        replace(&rest[..position], others, out);
-        out.push(char::from(*mark));
-        rest = &rest[position + needle.len()..];
-    }
-    replace(rest, others, out);
 }
 
 fn port_text(text: &mut String, port: Port) {

@@ -5,6 +5,7 @@
 //! one back is [`Record::registration`].
 
 mod flat;
+mod marks;
 mod template;
 
 use std::mem::size_of;
@@ -175,7 +176,7 @@ impl Record {
     }
 
     pub(crate) fn has_id(&self, id: &str) -> bool {
-        self.head().template.id(self.residue()) == id
+        self.head().template.has_id(self.residue(), id)
     }
 
     pub(crate) fn key(&self) -> InstanceKey {

@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use heureka_model::{Instance, InstanceKey, LeaseTerms};
+use heureka_model::{Instance, InstanceKey, LeaseTerms, same_text};
 use parking_lot::Mutex;
 
-use super::flat::{Flat, Marks, Tag, parse_terms, restore};
+use super::flat::{Flat, Tag, parse_terms, restore};
+use super::marks::{Marks, Stem};
 use crate::store::App;
 
 /// Shapes of one application that are remembered for its next instance. More only cost memory, not truth.
@@ -89,12 +90,12 @@ impl Template {
                 .fields
                 .iter()
                 .zip(flat.fields())
-                .all(|(field, (tag, key, _))| field.tag == tag && *field.key == *key)
+                .all(|(field, (tag, key, _))| field.tag == tag && same_text(&field.key, key))
     }
 
     fn holds(&self, flat: &Flat<'_>) -> bool {
         let fits = |(field, (_, _, text)): (&Field, (Tag, &str, &str))| {
-            field.shared.as_deref().is_none_or(|shared| shared == text)
+            field.shared.as_deref().is_none_or(|shared| same_text(shared, text))
         };
         self.fields.iter().zip(flat.fields()).all(fits)
     }
@@ -113,12 +114,30 @@ impl Template {
     /// Whether a record of this template with these texts says the same as `flat`.
     pub(crate) fn reads_as(&self, residue: &[u8], flat: &Flat<'_>) -> bool {
         self.has_shape(flat)
-            && self.texts(residue).zip(flat.fields()).all(|((_, mine), (_, _, theirs))| mine == theirs)
+            && self
+                .texts(residue)
+                .zip(flat.fields())
+                .all(|((_, mine), (_, _, theirs))| same_text(mine, theirs))
     }
 
     /// Whether records of this template hold nothing but an id.
     pub(crate) fn is_bare(&self) -> bool {
         self.fields.len() == 1
+    }
+
+    /// Whether a record's id is this one. Asked at every write, so nothing is allocated.
+    pub(crate) fn has_id(&self, residue: &[u8], id: &str) -> bool {
+        let mut stem = Stem::default();
+        for (field, text) in self.texts(residue) {
+            match field.tag {
+                Tag::Host => stem.host = text,
+                Tag::Ip => stem.ip = text,
+                Tag::Port => stem.port = text,
+                Tag::Id => return stem.strip(text, id) == Some(""),
+                _ => {}
+            }
+        }
+        false
     }
 
     /// The id of a record.
@@ -129,8 +148,7 @@ impl Template {
             if field.tag == Tag::Id && !text.bytes().any(|byte| byte < b' ') {
                 return Cow::Borrowed(text);
             }
-            let mut expanded = String::with_capacity(text.len() + 64);
-            marks.expand(text, &mut expanded);
+            let expanded = marks.expanded(text);
             if field.tag == Tag::Id {
                 return Cow::Owned(expanded);
             }
@@ -154,8 +172,7 @@ impl Template {
         });
         let mut marks = Marks::default();
         for (field, text) in self.texts(residue) {
-            let mut expanded = String::with_capacity(text.len());
-            marks.expand(text, &mut expanded);
+            let expanded = marks.expanded(text);
             restore(&mut instance, &mut marks, field.tag, &field.key, expanded);
         }
         instance

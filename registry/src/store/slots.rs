@@ -1,18 +1,10 @@
 //! Slots: the place of a key while anything is known of it.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
-
-use parking_lot::Mutex;
 
 use crate::leases::Lease;
 use crate::record::Record;
-
-/// Slots per chunk; a chunk is allocated when its first slot is.
-const CHUNK: usize = 1024;
-
-/// 16.7 million slots. Records reach `registry.max_bytes` long before.
-const CHUNKS: usize = 16_384;
+use crate::sync::{AtomicU32, CHUNK, CHUNKS, Mutex, Ordering};
 
 /// What a slot holds. Written inside the sequencer only, so that a reader who sees a revision sees its record.
 #[derive(Default)]
