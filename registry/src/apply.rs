@@ -101,6 +101,10 @@ pub(crate) fn is_key(record: &Record, key: KeyRef<'_>) -> bool {
 }
 
 impl Key<'_> {
+    pub(crate) fn name(&self) -> KeyRef<'_> {
+        self.key
+    }
+
     pub(crate) fn now(&self) -> Now {
         self.now
     }

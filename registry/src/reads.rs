@@ -101,7 +101,7 @@ impl Registry {
             let eureka = record.app().namespace.name.is_empty() && !record.is_stripped();
             eureka.then(|| (record.head().action, record.registration(revision, self.renewed(slot, now))))
         };
-        Delta { revision, counts, changes: changes.into_iter().filter_map(tell).collect() }
+        Delta { revision, since: start, counts, changes: changes.into_iter().filter_map(tell).collect() }
     }
 
     /// Revision of the last change; 0 before the first.

@@ -76,21 +76,20 @@ impl Registry {
             ..Stored::of(held)
         });
         if let Some(compared) = compared.as_ref().filter(|_| incoming.claim == Claim::Stamp) {
-            self.count_oddities(compared, stamp, now);
+            self.note_oddities(key, compared, stamp);
         }
         admission::register(compared.as_ref(), incoming.claim, stamp, now)
     }
 
-    fn count_oddities(&self, stored: &Stored, stamp: Option<Wall>, now: Wall) {
+    fn note_oddities(&self, key: &Key<'_>, stored: &Stored, stamp: Option<Wall>) {
         if stored.life == Life::Cancelled {
             self.counters.after_cancel.fetch_add(1, Ordering::Relaxed);
         }
         let known = stored.dirty.unwrap_or_default();
-        if stored.life == Life::Live
-            && stamp.is_some_and(|stamp| stamp < known)
-            && admission::is_ahead(known, now)
-        {
+        let older = stored.life == Life::Live && stamp.is_some_and(|stamp| stamp < known);
+        if older && admission::is_ahead(known, key.now().wall) {
             self.counters.stamps_ahead.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(key = %key.name(), stamp = known.0, "a stored stamp lies ahead of the clock");
         }
     }
 

@@ -149,6 +149,8 @@ pub struct Page {
 pub struct Delta {
     /// Head of the log at that moment.
     pub revision: u64,
+    /// Revision after which the window begins.
+    pub since: u64,
     /// Counts over all live instances at that moment.
     pub counts: StatusCounts,
     /// Each changed instance once with its current content, oldest change first.

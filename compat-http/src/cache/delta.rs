@@ -19,7 +19,7 @@ pub(crate) fn document(registry: &Registry, kind: Kind, now: Now) -> (Document, 
 
 fn encode(delta: &Delta, kind: Kind) -> Vec<u8> {
     let Kind { format, shape } = kind;
-    let mut out = wire::open_list(&version(delta.revision), &delta.counts.hash_code(), format);
+    let mut out = wire::open_list(&version(delta), &delta.counts.hash_code(), format);
     for (position, (app, mut entries)) in by_application(delta).into_iter().enumerate() {
         if position > 0 {
             out.extend_from_slice(wire::separator(format));
@@ -31,9 +31,10 @@ fn encode(delta: &Delta, kind: Kind) -> Vec<u8> {
     out
 }
 
-/// Above 1, which full lists carry; some clients skip a delta whose number and hash they saw before.
-fn version(revision: u64) -> String {
-    revision.saturating_add(2).to_string()
+/// Some clients skip a delta whose number and hash they saw before, so the number grows with every change and
+/// whenever something grows too old for the window. It stays above 1, which full lists carry.
+fn version(delta: &Delta) -> String {
+    delta.revision.saturating_add(delta.since).saturating_add(2).to_string()
 }
 
 fn by_application(delta: &Delta) -> BTreeMap<&str, Vec<Entry<'_>>> {

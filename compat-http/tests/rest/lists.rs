@@ -146,3 +146,21 @@ async fn all_slots_together_stay_within_the_bound() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_delta_that_grew_shorter_by_age_has_another_number() {
+    let server = Server::new();
+    let told = async || {
+        let delta = server.json("/delta").await;
+        let number = delta["applications"]["versions__delta"].as_str().unwrap().to_owned();
+        (number.parse::<u64>().unwrap(), delta["applications"]["application"].clone())
+    };
+    server.register(&Draft::new("OLD", "o", "UP", 1).duration(3600)).await;
+    server.pass(Duration::from_secs(100));
+    server.register(&Draft::new("NEW", "n", "UP", 1).duration(3600)).await;
+    let (first, both) = told().await;
+    server.pass(Duration::from_secs(100));
+    let (second, one) = told().await;
+    assert_ne!(both, one);
+    assert!(second > first && first > 1, "{first} {second}");
+}
