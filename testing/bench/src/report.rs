@@ -7,6 +7,7 @@ use crate::machine;
 /// Prints what the figures were measured on.
 pub(crate) fn machine() {
     println!("machine    {} x {}", machine::cores(), machine::processor());
+    println!("memory     {:.0} ns for a load from a random place in 64 MiB", machine::random_load());
     println!("load       {} before the start (figures of a busy machine mean little)", machine::load());
     println!("compiler   {}", machine::compiler());
     println!("allocator  {}", if cfg!(feature = "mimalloc") { "mimalloc" } else { "the system's" });
