@@ -19,4 +19,4 @@ docs:
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --open
 
 bench:
-	cargo bench --workspace --locked
+	cargo run --release --locked --package heureka-bench

@@ -1,0 +1,61 @@
+//! What the figures were measured on.
+
+use std::fs;
+use std::hint::black_box;
+use std::process::Command;
+
+use rand::RngExt as _;
+
+use crate::instances;
+use crate::watch::worked;
+
+/// Words of 4 bytes among which a load is random: 64 MiB, more than a core's own caches.
+const WORDS: usize = 16 << 20;
+
+/// Loads that are measured.
+const LOADS: usize = 2_000_000;
+
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+pub(crate) fn processor() -> String {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    name.map_or_else(|| "unknown processor".to_owned(), |(_, name)| name.to_owned())
+}
+
+/// Threads that wanted a processor over the last minute.
+pub(crate) fn load() -> String {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().unwrap_or_default().to_owned()
+}
+
+/// Nanoseconds of a load from a random place, each waiting for the one before. What is looked up in a registry of
+/// a million costs a few of these.
+pub(crate) fn random_load() -> f64 {
+    let mut next: Vec<u32> = (0..WORDS as u32).collect();
+    let mut random = instances::random();
+    // One cycle through all words.
+    for last in (1..WORDS).rev() {
+        next.swap(last, random.random_range(0..last));
+    }
+    let mut place = 0;
+    let seconds = worked(|| (0..LOADS).for_each(|_| place = next[place as usize]));
+    black_box(place);
+    seconds / LOADS as f64 * 1e9
+}
+
+pub(crate) fn compiler() -> String {
+    let output = Command::new("rustc").arg("--version").output();
+    let version = output.ok().and_then(|output| String::from_utf8(output.stdout).ok());
+    version.map_or_else(|| "unknown compiler".to_owned(), |version| version.trim().to_owned())
+}
+
+/// Bytes of memory that this process holds; nothing where the system does not tell.
+pub(crate) fn resident() -> Option<u64> {
+    let text = fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
+    Some(kilobytes * 1024)
+}
