@@ -1,17 +1,18 @@
 //! Reads. None of them holds up a writer for longer than it takes to copy a pointer, except the last step of
 //! readings that must belong to one revision.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use foldhash::fast::FixedState;
 use heureka_model::{InstanceKey, KeyRef, Now, Registration, Selectors, SetDigest, StatusCounts};
 use tokio::sync::watch;
 
 use crate::log::Recent;
 use crate::record::Record;
 use crate::store::App;
-use crate::{AppSummary, Application, Delta, Page, Registry, Stats};
+use crate::{AppSummary, Application, Changed, Delta, Page, Registry, Stats};
 
 /// Changes that may be read while writers wait: small enough to pass unnoticed.
 const LAST_STEP: u64 = 64;
@@ -85,23 +86,17 @@ impl Registry {
     /// The Eureka delta: what changed within the window, and the counts of that very moment.
     #[must_use]
     pub fn delta(&self, now: Now) -> Delta {
-        let start = self.history.lock().start(now.mono);
-        let mut changed: HashMap<u32, (u64, Record)> = HashMap::new();
-        let (revision, counts) = self.read_to_head(
-            start,
-            |revision, slot, record| {
-                changed.insert(slot, (revision, record));
-            },
-            || self.counts(""),
-        );
-        let mut changes: Vec<(u32, u64, Record)> =
-            changed.into_iter().map(|(slot, (revision, record))| (slot, revision, record)).collect();
-        changes.sort_unstable_by_key(|(_, revision, _)| *revision);
-        let tell = |(slot, revision, record): (u32, u64, Record)| {
-            let eureka = record.app().namespace.name.is_empty() && !record.is_stripped();
-            eureka.then(|| (record.head().action, record.registration(revision, self.renewed(slot, now))))
-        };
-        Delta { revision, since: start, counts, changes: changes.into_iter().filter_map(tell).collect() }
+        let since = self.history.lock().start(now.mono);
+        let mut visited: Vec<(u32, u64, Record)> = Vec::new();
+        let visit = |revision: u64, slot: u32, record: Record| visited.push((slot, revision, record));
+        let (revision, counts) = self.read_to_head(since, visit, || self.counts(""));
+        let mut seen = HashSet::with_capacity_and_hasher(visited.len(), FixedState::default());
+        // From the end: a key that changed while the log was read stands there more than once.
+        visited.reverse();
+        visited.retain(|(slot, _, record)| seen.insert(*slot) && is_told(record));
+        let changed =
+            |(slot, revision, record)| Changed { record, revision, renewed: self.renewed(slot, now) };
+        Delta { revision, since, counts, changes: visited.into_iter().rev().map(changed).collect() }
     }
 
     /// Revision of the last change; 0 before the first.
@@ -240,4 +235,9 @@ fn summary(app: &App) -> Option<AppSummary> {
     let revision = app.revision.load(Ordering::Acquire);
     let digest = *app.tally.lock();
     (digest.counts.total() > 0).then(|| AppSummary { name: app.name.to_string(), revision, digest })
+}
+
+/// The Eureka surface sees the default namespace, and of removals those whose content is still known.
+fn is_told(record: &Record) -> bool {
+    record.app().namespace.name.is_empty() && !record.is_stripped()
 }

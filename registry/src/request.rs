@@ -7,6 +7,8 @@ use heureka_model::{
     Version, Wall,
 };
 
+use crate::record::Record;
+
 /// How a write claims its place among the owner's writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
@@ -145,7 +147,7 @@ pub struct Page {
 }
 
 /// What changed in the default namespace within the delta window, as one moment saw it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Delta {
     /// Head of the log at that moment.
     pub revision: u64,
@@ -154,7 +156,35 @@ pub struct Delta {
     /// Counts over all live instances at that moment.
     pub counts: StatusCounts,
     /// Each changed instance once with its current content, oldest change first.
-    pub changes: Vec<(Action, Registration)>,
+    pub changes: Vec<Changed>,
+}
+
+/// An instance that changed. Cheap to hold; what it says is read out when it is asked for.
+#[derive(Clone, Debug)]
+pub struct Changed {
+    pub(crate) record: Record,
+    pub(crate) revision: u64,
+    pub(crate) renewed: Wall,
+}
+
+impl Changed {
+    /// What happened to it.
+    #[must_use]
+    pub fn action(&self) -> Action {
+        self.record.head().action
+    }
+
+    /// Its application.
+    #[must_use]
+    pub fn app(&self) -> &str {
+        &self.record.app().name
+    }
+
+    /// All of it; a removed one as it was.
+    #[must_use]
+    pub fn registration(&self) -> Registration {
+        self.record.registration(self.revision, self.renewed)
+    }
 }
 
 /// Figures for metrics and status pages.

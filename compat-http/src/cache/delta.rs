@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use heureka_model::{Action, Now, Registration, StatusCounts};
-use heureka_registry::{Delta, Registry};
+use heureka_model::{Action, Now, StatusCounts};
+use heureka_registry::{Changed, Delta, Registry};
 
 use super::Kind;
 use super::piece::{Document, Piece};
 use crate::wire;
-
-type Entry<'a> = (Option<Action>, &'a Registration);
 
 /// The delta as a document, the revision that it tells, and the counts of that moment.
 pub(crate) fn document(registry: &Registry, kind: Kind, now: Now) -> (Document, u64, StatusCounts) {
@@ -20,12 +18,14 @@ pub(crate) fn document(registry: &Registry, kind: Kind, now: Now) -> (Document, 
 fn encode(delta: &Delta, kind: Kind) -> Vec<u8> {
     let Kind { format, shape } = kind;
     let mut out = wire::open_list(&version(delta), &delta.counts.hash_code(), format);
-    for (position, (app, mut entries)) in by_application(delta).into_iter().enumerate() {
+    for (position, (app, mut changes)) in by_application(delta).into_iter().enumerate() {
         if position > 0 {
             out.extend_from_slice(wire::separator(format));
         }
-        removals_last(&mut entries);
-        wire::application(&mut out, app, entries.into_iter(), format, shape);
+        removals_last(&mut changes);
+        let read: Vec<_> = changes.iter().map(|change| (change.action(), change.registration())).collect();
+        let entries = read.iter().map(|(action, registration)| (Some(*action), registration));
+        wire::application(&mut out, app, entries, format, shape);
     }
     out.extend_from_slice(wire::close_list(format));
     out
@@ -37,16 +37,16 @@ fn version(delta: &Delta) -> String {
     delta.revision.saturating_add(delta.since).saturating_add(2).to_string()
 }
 
-fn by_application(delta: &Delta) -> BTreeMap<&str, Vec<Entry<'_>>> {
-    let mut apps: BTreeMap<&str, Vec<Entry<'_>>> = BTreeMap::new();
-    for (action, registration) in &delta.changes {
-        apps.entry(&registration.instance.key.app).or_default().push((Some(*action), registration));
+fn by_application(delta: &Delta) -> BTreeMap<&str, Vec<&Changed>> {
+    let mut apps: BTreeMap<&str, Vec<&Changed>> = BTreeMap::new();
+    for change in &delta.changes {
+        apps.entry(change.app()).or_default().push(change);
     }
     apps
 }
 
 /// A Java client drops an application at its last removal and then adds what follows to a new one, removed
 /// entries included: with removals last its count stays right.
-fn removals_last(entries: &mut [Entry<'_>]) {
-    entries.sort_by_key(|(action, _)| *action == Some(Action::Deleted));
+fn removals_last(changes: &mut [&Changed]) {
+    changes.sort_by_key(|change| change.action() == Action::Deleted);
 }

@@ -457,6 +457,7 @@ impl Pair {
         let told: BTreeSet<(String, String, &str)> = delta
             .changes
             .iter()
+            .map(|change| (change.action(), change.registration()))
             .map(|(action, change)| {
                 let name = match action {
                     Action::Added => "added",

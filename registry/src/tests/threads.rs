@@ -101,7 +101,9 @@ fn the_delta_and_its_hash_are_of_one_moment_beside_writers() {
             assert!(delta.revision >= last);
             last = delta.revision;
             rounds += 1;
-            for (action, change) in &delta.changes {
+            for (action, change) in
+                delta.changes.iter().map(|change| (change.action(), change.registration()))
+            {
                 let key = (change.instance.key.app.clone(), change.instance.key.id.clone());
                 match action {
                     Action::Deleted => drop(view.remove(&key)),

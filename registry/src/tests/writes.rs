@@ -341,8 +341,11 @@ fn the_delta_and_its_counts_are_of_one_moment() {
     world.cancel("W", "c");
     let told = |world: &World| {
         let delta = world.registry.delta(world.now);
-        let changes: Vec<(Action, String)> =
-            delta.changes.into_iter().map(|(action, change)| (action, change.instance.key.id)).collect();
+        let changes: Vec<(Action, String)> = delta
+            .changes
+            .iter()
+            .map(|change| (change.action(), change.registration().instance.key.id))
+            .collect();
         (delta.counts.hash_code(), changes)
     };
     let (hash, changes) = told(&world);
@@ -367,6 +370,6 @@ fn a_deleted_entry_carries_the_whole_record() {
     world.register(full.clone());
     world.cancel("W", "d");
     let delta = world.registry.delta(world.now);
-    assert_eq!(delta.changes[0].1.instance, full);
-    assert!(delta.changes[0].1.times.evicted.is_some());
+    assert_eq!(delta.changes[0].registration().instance, full);
+    assert!(delta.changes[0].registration().times.evicted.is_some());
 }
