@@ -99,8 +99,10 @@ fn take_told_override(app: &App, name: &str, id: &str, query: &str, caller: &Cal
 pub(super) fn cancel(app: &App, parts: &Parts, name: &str, id: &str) -> Answer {
     let caller = app.caller(parts);
     let name = canonical_app(name);
-    let cancelled =
-        app.registry.cancel(key(&name, id), Claim::Next, &caller.origin, app.now()).map_err(legacy)?;
+    let key = key(&name, id);
+    // Unlike other writes by path, a cancel remembers a key that it does not find.
+    key.validate(&app.registry.config().limits).map_err(in_legacy_words)?;
+    let cancelled = app.registry.cancel(key, Claim::Next, &caller.origin, app.now()).map_err(legacy)?;
     if cancelled.existed { Ok(error::empty(StatusCode::OK)) } else { Err(Error::NotFound) }
 }
 

@@ -258,6 +258,25 @@ async fn cancelling_what_is_not_there_shows_nowhere() {
     assert_untouched(&server, server.registry.head()).await;
 }
 
+#[tokio::test]
+async fn a_key_that_nobody_may_register_is_not_remembered_either() {
+    let server = busy().await;
+    let long = "x".repeat(3900);
+    for (path, field) in [(format!("/{long}/n1"), "app: has "), (format!("/GOOD/{long}"), "instanceId: has ")]
+    {
+        let answer = server.delete(&path).await;
+        assert_eq!(answer.status, 400);
+        assert!(answer.text().starts_with(field), "{}", answer.text());
+        for change in ["", "/status?value=UP", "/metadata?k=v"] {
+            let path = format!("/eureka/apps{path}{change}");
+            server.send("PUT", &path, &[], Body::empty()).await.assert_quiet(404);
+        }
+    }
+    assert_eq!(server.registry.stats().tombstones, 0);
+    server.delete("/GOOD/gone").await.assert_quiet(404);
+    assert_eq!(server.registry.stats().tombstones, 1);
+}
+
 /// Bytes near a valid registration: cut, flipped, doubled, or something else entirely.
 fn mutated() -> impl Strategy<Value = (bool, Vec<u8>)> {
     let xml = "<instance><instanceId>b1</instanceId><app>BAD</app><hostName>h</hostName><ipAddr>1</ipAddr>\
