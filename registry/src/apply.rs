@@ -165,7 +165,7 @@ impl Key<'_> {
         self.candidates.remove(held.slot);
         registry.slots.give_back(held.slot);
         registry.counters.tombstones.fetch_sub(1, Ordering::Relaxed);
-        registry.counters.bytes.fetch_sub(held.record.size(), Ordering::Relaxed);
+        registry.weigh(Some(&held.record), None);
         registry.apps.leave(held.record.app());
     }
 
@@ -181,7 +181,7 @@ impl Key<'_> {
         let (template, residue) = app.templates.fit(app, &flat, &self.registry.usage);
         let head = Head { template, ..held.record.head().clone() };
         let stripped = Draft::new(head, &residue).finish();
-        self.registry.weigh(Some(&held.record), &stripped);
+        self.registry.weigh(Some(&held.record), Some(&stripped));
         self.registry.slots.cell(held.slot).lock().record = Some(stripped.clone());
         held.record = stripped;
     }
@@ -258,7 +258,7 @@ impl Key<'_> {
         if old.is_none() {
             self.candidates.insert(slot);
         }
-        registry.weigh(old.map(|held| &held.record), &record);
+        registry.weigh(old.map(|held| &held.record), Some(&record));
         registry.count_lives(old.map(|held| &held.record), &record);
         self.held = Some(Held { slot, revision: committed.revision, record });
         self.settle_lease(write.renewal, was_live);

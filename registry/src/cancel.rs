@@ -12,11 +12,11 @@ use crate::record::{Life, Record};
 use crate::{Cancelled, Claim, Origin, Refused, Registry};
 
 impl Registry {
-    /// Removes an instance and remembers it, also one that nobody knows, so that a late registration loses.
+    /// Removes an instance and remembers it, also one that nobody knows, so that a late registration loses; unless
+    /// the registry is full.
     ///
     /// # Errors
-    /// [`Refused::Stale`] when another writer holds the version; [`Refused::Full`] when an unknown key finds no
-    /// room to be remembered.
+    /// [`Refused::Stale`] when another writer holds the version.
     pub fn cancel(
         &self,
         key: KeyRef<'_>,
@@ -30,7 +30,11 @@ impl Registry {
             let owner = admission::cancel(stored.as_ref(), claim, highest, now.wall)?;
             let existed = key.live().is_ok();
             if let Some(owner) = owner {
-                self.write_cancel(key, owner, claim, origin)?;
+                match self.write_cancel(key, owner, claim, origin) {
+                    // There is nothing to remove, and no room to remember that.
+                    Err(Refused::Full) => {}
+                    written => written?,
+                }
             }
             let version = key.held().map_or_else(Default::default, |held| held.record.version());
             Ok(Cancelled { existed: existed && key.live().is_err(), version })

@@ -46,7 +46,7 @@ pub use origin::{Origin, Surface};
 pub use registry::Registry;
 pub use replication::{Content, KeyState, Merged, OwnerState};
 pub use request::{
-    AppSummary, Application, Beat, Cancelled, Changed, Claim, Delta, MetadataPatch, Page, RegisterMode,
+    AppSummary, Application, Beat, Cancelled, Claim, Delta, Entry, MetadataPatch, Page, RegisterMode,
     Registered, Renewed, SetOverride, Stats, Writer,
 };
 pub use watch::{Batch, Start, Subscription};

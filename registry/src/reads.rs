@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use crate::log::Recent;
 use crate::record::Record;
 use crate::store::App;
-use crate::{AppSummary, Application, Changed, Delta, Page, Registry, Stats};
+use crate::{AppSummary, Application, Delta, Entry, Page, Registry, Stats};
 
 /// Changes that may be read while writers wait: small enough to pass unnoticed.
 const LAST_STEP: u64 = 64;
@@ -44,7 +44,7 @@ impl Registry {
     pub fn application(&self, namespace: &str, app: &str, now: Now) -> Option<Application> {
         let app = self.apps.app(namespace, app)?;
         let revision = app.revision.load(Ordering::Acquire);
-        let instances = self.live_of(&app, now);
+        let instances: Vec<_> = self.entries_of(&app, now).iter().map(Entry::registration).collect();
         (!instances.is_empty()).then(|| Application { name: app.name.to_string(), revision, instances })
     }
 
@@ -57,22 +57,31 @@ impl Registry {
         summaries
     }
 
-    /// Live instances that match, in key order after `after`, at most `max`. Sorts the keys of the applications
-    /// that the page touches, so a page costs as much as its largest application.
+    /// The live instances of an application in no particular order, each read out only when it is looked at.
+    #[must_use]
+    pub fn entries(&self, namespace: &str, app: &str, now: Now) -> Vec<Entry> {
+        self.apps.app(namespace, app).map(|app| self.entries_of(&app, now)).unwrap_or_default()
+    }
+
+    /// Live instances in the applications that a selection may touch: how much work it is to look at all.
+    #[must_use]
+    pub fn weight(&self, selectors: &Selectors) -> usize {
+        self.apps_of(selectors).iter().map(|app| app.live()).sum()
+    }
+
+    /// Live instances that match, in key order after `after`, at most `max`. Of an application that the page
+    /// touches every id is read, but only the instances of the page are read in full.
     #[must_use]
     pub fn page(&self, selectors: &Selectors, after: Option<&InstanceKey>, max: usize, now: Now) -> Page {
         let revision = self.head();
-        let mut instances = Vec::new();
+        let mut instances: Vec<Registration> = Vec::new();
         for app in self.apps_after(selectors, after) {
-            let mut matching: Vec<Registration> = self
-                .live_of(&app, now)
-                .into_iter()
-                .filter(|found| {
-                    after.is_none_or(|after| found.instance.key > *after) && selectors.matches(found)
-                })
-                .collect();
-            matching.sort_unstable_by(|one, other| one.instance.key.cmp(&other.instance.key));
-            instances.extend(matching);
+            let begun =
+                after.filter(|after| *after.app == *app.name && *after.namespace == *app.namespace.name);
+            let sorted = self.by_id(&app, begun.map(|after| after.id.as_str()), now);
+            let matching =
+                sorted.into_iter().map(|entry| entry.registration()).filter(|found| selectors.matches(found));
+            instances.extend(matching.take(max.saturating_add(1) - instances.len()));
             if instances.len() > max {
                 break;
             }
@@ -94,8 +103,7 @@ impl Registry {
         // From the end: a key that changed while the log was read stands there more than once.
         visited.reverse();
         visited.retain(|(slot, _, record)| seen.insert(*slot) && is_told(record));
-        let changed =
-            |(slot, revision, record)| Changed { record, revision, renewed: self.renewed(slot, now) };
+        let changed = |(slot, revision, record)| Entry { record, revision, renewed: self.renewed(slot, now) };
         Delta { revision, since, counts, changes: visited.into_iter().rev().map(changed).collect() }
     }
 
@@ -140,7 +148,7 @@ impl Registry {
             applications: self.apps.all().iter().filter(|app| app.live() > 0).count() as u64,
             tombstones: count(&counters.tombstones),
             counts: self.counts(""),
-            record_bytes: count(&counters.bytes) + count(&self.usage.bytes),
+            record_bytes: self.bytes(),
             templates: count(&self.usage.live),
             renewals: count(&counters.renewals),
             renewals_last_minute: seen.renewals_last_minute,
@@ -186,10 +194,11 @@ impl Registry {
         let mut whole = BTreeSet::new();
         let mut named = BTreeSet::new();
         for selector in selectors.iter() {
-            match selector.apps.as_slice() {
-                [] => drop(whole.insert(selector.namespace.as_str())),
-                apps => named.extend(apps.iter().map(|app| (selector.namespace.as_str(), app.as_str()))),
+            let namespace = selector.namespace.as_str();
+            if selector.apps.is_empty() {
+                whole.insert(namespace);
             }
+            named.extend(selector.apps.iter().map(|app| (namespace, app.as_str())));
         }
         named.retain(|(namespace, _)| !whole.contains(namespace));
         // Looked up while nothing changes: an application that comes in meanwhile would be missed.
@@ -203,13 +212,22 @@ impl Registry {
         (held.head(), sum)
     }
 
-    fn live_of(&self, app: &App, now: Now) -> Vec<Registration> {
+    fn entries_of(&self, app: &App, now: Now) -> Vec<Entry> {
         let live = |slot: u32| {
             let (revision, record) = self.slots.record(slot)?;
             let here = record.is_live() && std::ptr::eq(&raw const **record.app(), app);
-            here.then(|| record.registration(revision, self.renewed(slot, now)))
+            here.then(|| Entry { record, revision, renewed: self.renewed(slot, now) })
         };
         app.members().into_iter().filter_map(live).collect()
+    }
+
+    /// An application's live instances by id, those after `after`.
+    fn by_id(&self, app: &App, after: Option<&str>, now: Now) -> Vec<Entry> {
+        let named = self.entries_of(app, now).into_iter().map(|entry| (entry.record.id(), entry));
+        let mut named: Vec<(String, Entry)> =
+            named.filter(|(id, _)| after.is_none_or(|after| id.as_str() > after)).collect();
+        named.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        named.into_iter().map(|(_, entry)| entry).collect()
     }
 
     fn apps_after(&self, selectors: &Selectors, after: Option<&InstanceKey>) -> Vec<Arc<App>> {

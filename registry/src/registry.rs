@@ -37,6 +37,9 @@ pub struct Registry {
     pub(crate) protection: watch::Sender<bool>,
 }
 
+/// What a key costs beside its record: slot, lease, place in both indexes, appointments. Measured.
+pub(crate) const KEY_BYTES: u64 = 140;
+
 /// Sizes that no operator sets, but tests do, to reach the rare paths.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tuning {
@@ -58,6 +61,8 @@ pub(crate) struct Counters {
     pub(crate) live: AtomicU64,
     pub(crate) tombstones: AtomicU64,
     pub(crate) bytes: AtomicU64,
+    /// Bytes that removed instances take, their applications included.
+    pub(crate) removed_bytes: AtomicU64,
     pub(crate) renewals: AtomicU64,
     pub(crate) expired: AtomicU64,
     pub(crate) after_cancel: AtomicU64,
@@ -134,17 +139,35 @@ impl Registry {
         renewed
     }
 
+    /// Bytes of everything known of any key.
+    pub(crate) fn bytes(&self) -> u64 {
+        let counters = &self.counters;
+        let keys = counters.live.load(Ordering::Relaxed) + counters.tombstones.load(Ordering::Relaxed);
+        counters.bytes.load(Ordering::Relaxed)
+            + self.usage.bytes.load(Ordering::Relaxed)
+            + self.apps.bytes()
+            + keys * KEY_BYTES
+    }
+
     /// Whether one more key may come.
     pub(crate) fn room(&self) -> Result<(), Refused> {
-        let bytes = self.counters.bytes.load(Ordering::Relaxed) + self.usage.bytes.load(Ordering::Relaxed);
-        if bytes < self.config.max_bytes { Ok(()) } else { Err(Refused::Full) }
+        if self.bytes() < self.config.max_bytes { Ok(()) } else { Err(Refused::Full) }
     }
 
-    pub(crate) fn weigh(&self, old: Option<&Record>, new: &Record) {
-        self.counters.bytes.fetch_add(new.size(), Ordering::Relaxed);
-        self.counters.bytes.fetch_sub(old.map_or(0, Record::size), Ordering::Relaxed);
+    /// Keeps the weight of all records, and apart from it that of removed ones.
+    pub(crate) fn weigh(&self, old: Option<&Record>, new: Option<&Record>) {
+        let counters = &self.counters;
+        if let Some(new) = new {
+            counters.bytes.fetch_add(new.size(), Ordering::Relaxed);
+            counters.removed_bytes.fetch_add(removed_bytes(new), Ordering::Relaxed);
+        }
+        if let Some(old) = old {
+            counters.bytes.fetch_sub(old.size(), Ordering::Relaxed);
+            counters.removed_bytes.fetch_sub(removed_bytes(old), Ordering::Relaxed);
+        }
     }
 
+    /// Keeps count of instances and of what is remembered of removed ones.
     pub(crate) fn count_lives(&self, old: Option<&Record>, new: &Record) {
         let count = |record: &Record| {
             if record.is_live() { &self.counters.live } else { &self.counters.tombstones }
@@ -162,4 +185,8 @@ impl Registry {
         let outlives = if overridden { self.config.override_outlives } else { Duration::ZERO };
         self.config.tombstone_ttl.max(2 * longest).max(2 * removed.terms().duration()).max(outlives)
     }
+}
+
+fn removed_bytes(record: &Record) -> u64 {
+    if record.is_live() { 0 } else { record.size() + KEY_BYTES + record.app().size() }
 }

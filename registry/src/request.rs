@@ -7,7 +7,7 @@ use heureka_model::{
     Version, Wall,
 };
 
-use crate::record::Record;
+use crate::record::{Record, Tag};
 
 /// How a write claims its place among the owner's writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,19 +156,19 @@ pub struct Delta {
     /// Counts over all live instances at that moment.
     pub counts: StatusCounts,
     /// Each changed instance once with its current content, oldest change first.
-    pub changes: Vec<Changed>,
+    pub changes: Vec<Entry>,
 }
 
-/// An instance that changed. Cheap to hold; what it says is read out when it is asked for.
+/// An instance at one moment. Cheap to hold; what it says is read out when it is asked for.
 #[derive(Clone, Debug)]
-pub struct Changed {
+pub struct Entry {
     pub(crate) record: Record,
     pub(crate) revision: u64,
     pub(crate) renewed: Wall,
 }
 
-impl Changed {
-    /// What happened to it.
+impl Entry {
+    /// What its last change was.
     #[must_use]
     pub fn action(&self) -> Action {
         self.record.head().action
@@ -178,6 +178,18 @@ impl Changed {
     #[must_use]
     pub fn app(&self) -> &str {
         &self.record.app().name
+    }
+
+    /// Its virtual addresses, read alone.
+    #[must_use]
+    pub fn vip_address(&self) -> String {
+        self.record.text(Tag::Vip)
+    }
+
+    /// Its secure virtual addresses, read alone.
+    #[must_use]
+    pub fn secure_vip_address(&self) -> String {
+        self.record.text(Tag::SecureVip)
     }
 
     /// All of it; a removed one as it was.

@@ -29,6 +29,9 @@ const OVERDUE: (u64, u64) = (3, 2);
 /// Appointments kept per tick, so that no tick takes long; the rest wait a second.
 const APPOINTMENTS: usize = 50_000;
 
+/// Removed instances may take one part in so many of the memory.
+const REMEMBERED_SHARE: u64 = 4;
+
 /// State between ticks.
 pub(crate) struct Ticker {
     last: Mono,
@@ -71,6 +74,7 @@ impl Registry {
         drop(ticker);
         self.keep_appointments(now);
         self.forget_surplus(now);
+        self.drop_void();
     }
 
     fn allow_for_pause(&self, ticker: &mut Ticker, now: Mono) {
@@ -193,12 +197,36 @@ impl Registry {
         }
     }
 
-    /// Forgets the oldest removals while there are more than may be.
+    /// Forgets the oldest removals while there are more than may be, by number or by their share of the memory.
     fn forget_surplus(&self, now: Now) {
-        let max = self.config.tombstone_max as u64;
-        while self.counters.tombstones.load(Ordering::Relaxed) > max {
+        while self.remembers_too_much() {
             let Some(due) = self.timers.lock().next_forgotten() else { return };
             self.keep(due, now);
+        }
+    }
+
+    fn remembers_too_much(&self) -> bool {
+        let counters = &self.counters;
+        counters.tombstones.load(Ordering::Relaxed) > self.config.tombstone_max as u64
+            || counters.removed_bytes.load(Ordering::Relaxed) > self.config.max_bytes / REMEMBERED_SHARE
+    }
+
+    /// Drops the appointments that their keys have outlived.
+    fn drop_void(&self) {
+        let mut timers = self.timers.lock();
+        if timers.is_crowded() {
+            timers.retain(|due| self.is_valid(due));
+        }
+    }
+
+    fn is_valid(&self, due: Due) -> bool {
+        match due {
+            Due::Strip { slot, revision } | Due::Forget { slot, revision } => {
+                self.slots.record(slot).is_some_and(|(current, _)| current == revision)
+            }
+            Due::OverrideEnds { slot, stamp } => self.slots.record(slot).is_some_and(|(_, record)| {
+                record.head().overlay.as_ref().is_some_and(|note| note.stamp == stamp)
+            }),
         }
     }
 

@@ -11,7 +11,12 @@ pub(crate) struct Timers {
     soon: BinaryHeap<Reverse<(Mono, Due)>>,
     /// Apart, so that the oldest removal is at hand when there are too many.
     forget: BinaryHeap<Reverse<(Mono, Due)>>,
+    /// Appointments left when the void ones were last dropped.
+    kept: usize,
 }
+
+/// Appointments that are not worth a look at all of them.
+const FEW: usize = 10_000;
 
 /// What happens then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,6 +36,18 @@ impl Timers {
 
     pub(crate) fn forget(&mut self, at: Mono, slot: u32, revision: u64) {
         self.forget.push(Reverse((at, Due::Forget { slot, revision })));
+    }
+
+    /// Whether there are so many more than were valid last that a look at all of them pays.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.soon.len() + self.forget.len() > FEW + 2 * self.kept
+    }
+
+    /// Drops the appointments that are not `valid`.
+    pub(crate) fn retain(&mut self, valid: impl Fn(Due) -> bool) {
+        self.soon.retain(|Reverse((_, due))| valid(*due));
+        self.forget.retain(|Reverse((_, due))| valid(*due));
+        self.kept = self.soon.len() + self.forget.len();
     }
 
     /// An appointment that has come.

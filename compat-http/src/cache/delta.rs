@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use heureka_model::{Action, Now, StatusCounts};
-use heureka_registry::{Changed, Delta, Registry};
+use heureka_registry::{Delta, Entry, Registry};
 
 use super::Kind;
 use super::piece::{Document, Piece};
@@ -37,8 +37,8 @@ fn version(delta: &Delta) -> String {
     delta.revision.saturating_add(delta.since).saturating_add(2).to_string()
 }
 
-fn by_application(delta: &Delta) -> BTreeMap<&str, Vec<&Changed>> {
-    let mut apps: BTreeMap<&str, Vec<&Changed>> = BTreeMap::new();
+fn by_application(delta: &Delta) -> BTreeMap<&str, Vec<&Entry>> {
+    let mut apps: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
     for change in &delta.changes {
         apps.entry(change.app()).or_default().push(change);
     }
@@ -47,6 +47,6 @@ fn by_application(delta: &Delta) -> BTreeMap<&str, Vec<&Changed>> {
 
 /// A Java client drops an application at its last removal and then adds what follows to a new one, removed
 /// entries included: with removals last its count stays right.
-fn removals_last(changes: &mut [&Changed]) {
+fn removals_last(changes: &mut [&Entry]) {
     changes.sort_by_key(|change| change.action() == Action::Deleted);
 }

@@ -17,13 +17,14 @@ const VERSION: &str = "-1";
 
 /// The instances whose `vipAddress` holds this name.
 pub(super) fn plain(app: &App, parts: &Parts, vip: &str) -> Answer {
-    let selector = Selector { vip_addresses: vec![vip.to_owned()], ..Selector::default() };
+    let selector = Selector { vip_addresses: [vip.to_owned()].into_iter().collect(), ..Selector::default() };
     list(app, parts, selector, |found| holds(&found.instance.vip_address, vip))
 }
 
 /// The instances whose `secureVipAddress` holds this name.
 pub(super) fn secure(app: &App, parts: &Parts, vip: &str) -> Answer {
-    let selector = Selector { secure_vip_addresses: vec![vip.to_owned()], ..Selector::default() };
+    let selector =
+        Selector { secure_vip_addresses: [vip.to_owned()].into_iter().collect(), ..Selector::default() };
     list(app, parts, selector, |found| holds(&found.instance.secure_vip_address, vip))
 }
 

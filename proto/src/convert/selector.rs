@@ -31,11 +31,11 @@ fn selector(wire: v1::InstanceSelector) -> Result<Selector, Invalid> {
     Ok(Selector {
         namespace: wire.namespace,
         apps: named("apps", wire.apps)?.into_iter().map(canonical).collect(),
-        vip_addresses: named("vip_addresses", wire.vip_addresses)?,
-        secure_vip_addresses: named("secure_vip_addresses", wire.secure_vip_addresses)?,
-        ids: named("ids", wire.ids)?,
+        vip_addresses: named("vip_addresses", wire.vip_addresses)?.into_iter().collect(),
+        secure_vip_addresses: named("secure_vip_addresses", wire.secure_vip_addresses)?.into_iter().collect(),
+        ids: named("ids", wire.ids)?.into_iter().collect(),
         statuses: statuses(&wire.statuses)?,
-        zones: wire.zones,
+        zones: wire.zones.into_iter().collect(),
         labels: labels(wire.labels)?,
     })
 }
@@ -65,8 +65,8 @@ fn labels(wire: Vec<v1::LabelRequirement>) -> Result<Vec<LabelRequirement>, Inva
 
 fn label(wire: v1::LabelRequirement) -> Result<LabelRequirement, Invalid> {
     let operator = match v1::LabelOperator::try_from(wire.operator) {
-        Ok(v1::LabelOperator::In) => LabelOperator::In(wire.values),
-        Ok(v1::LabelOperator::NotIn) => LabelOperator::NotIn(wire.values),
+        Ok(v1::LabelOperator::In) => LabelOperator::In(wire.values.into_iter().collect()),
+        Ok(v1::LabelOperator::NotIn) => LabelOperator::NotIn(wire.values.into_iter().collect()),
         Ok(v1::LabelOperator::Exists) => no_operand(&wire.values).map(|()| LabelOperator::Exists)?,
         Ok(v1::LabelOperator::NotExists) => no_operand(&wire.values).map(|()| LabelOperator::NotExists)?,
         Ok(v1::LabelOperator::AtLeast) => LabelOperator::AtLeast(number(&wire.values)?),

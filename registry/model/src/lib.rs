@@ -25,7 +25,7 @@ pub use key::{InstanceKey, KeyRef, canonical_app, same_text};
 pub use lease::{LEASE_MAX, LEASE_MIN, LeaseTerms, LeaseTimes};
 pub use limits::Limits;
 pub use registration::{DrainPlan, Overlay, Registration, StatusOverride};
-pub use selector::{LabelOperator, LabelRequirement, Number, Selector, Selectors};
+pub use selector::{Addresses, LabelOperator, LabelRequirement, Number, Selector, Selectors};
 pub use status::{Status, StatusCounts, effective_status};
 pub use time::{Clock, Mono, Now, Wall};
 pub use version::{Stamp, Version};

@@ -1,5 +1,8 @@
 //! Which instances a reader asks for. One language for lists and watches.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
 use crate::{Instance, Invalid, KeyRef, Registration, Status, same_text};
 
 /// Conditions on an instance: fields are ANDed, entries of a list are ORed, an empty list does not restrict.
@@ -8,19 +11,43 @@ pub struct Selector {
     /// Namespace; empty is the default one.
     pub namespace: String,
     /// Applications, in upper case.
-    pub apps: Vec<String>,
+    pub apps: BTreeSet<String>,
     /// Virtual addresses, compared without case to each entry of an instance's list.
-    pub vip_addresses: Vec<String>,
+    pub vip_addresses: Addresses,
     /// The same for secure virtual addresses.
-    pub secure_vip_addresses: Vec<String>,
+    pub secure_vip_addresses: Addresses,
     /// Instance ids.
-    pub ids: Vec<String>,
+    pub ids: BTreeSet<String>,
     /// Effective statuses.
     pub statuses: Vec<Status>,
     /// Zones.
-    pub zones: Vec<String>,
+    pub zones: BTreeSet<String>,
     /// Metadata conditions, all of which must hold.
     pub labels: Vec<LabelRequirement>,
+}
+
+/// Virtual addresses without regard to case: folded once when they are collected, not at every comparison.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Addresses(BTreeSet<String>);
+
+impl Addresses {
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether an entry of a comma-separated list is one of these.
+    #[must_use]
+    pub fn meet(&self, list: &str) -> bool {
+        list.split(',').any(|entry| self.0.contains(&*folded(entry.trim())))
+    }
+}
+
+impl FromIterator<String> for Addresses {
+    fn from_iter<I: IntoIterator<Item = String>>(addresses: I) -> Self {
+        Self(addresses.into_iter().map(|address| folded(&address).into_owned()).collect())
+    }
 }
 
 /// A union of selectors. An empty one selects the whole default namespace.
@@ -38,9 +65,9 @@ pub struct LabelRequirement {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LabelOperator {
     /// The value is one of these.
-    In(Vec<String>),
+    In(BTreeSet<String>),
     /// The key is absent or the value is none of these.
-    NotIn(Vec<String>),
+    NotIn(BTreeSet<String>),
     /// The key is present.
     Exists,
     /// The key is absent.
@@ -115,7 +142,7 @@ impl Selector {
     /// Whether instances of this application may qualify.
     #[must_use]
     pub fn covers_app(&self, namespace: &str, app: &str) -> bool {
-        same_text(&self.namespace, namespace) && one_of(&self.apps, |wanted| wanted == app)
+        same_text(&self.namespace, namespace) && one_of(&self.apps, app)
     }
 
     /// Whether an instance qualifies.
@@ -123,11 +150,12 @@ impl Selector {
     pub fn matches(&self, registration: &Registration) -> bool {
         let instance = &registration.instance;
         self.covers_app(&instance.key.namespace, &instance.key.app)
-            && one_of(&self.ids, |id| *id == instance.key.id)
-            && one_of(&self.statuses, |status| *status == registration.status())
-            && one_of(&self.zones, |zone| *zone == instance.locality.zone)
-            && one_of(&self.vip_addresses, |vip| lists(&instance.vip_address, vip))
-            && one_of(&self.secure_vip_addresses, |vip| lists(&instance.secure_vip_address, vip))
+            && one_of(&self.ids, &instance.key.id)
+            && (self.statuses.is_empty() || self.statuses.contains(&registration.status()))
+            && one_of(&self.zones, &instance.locality.zone)
+            && (self.vip_addresses.is_empty() || self.vip_addresses.meet(&instance.vip_address))
+            && (self.secure_vip_addresses.is_empty()
+                || self.secure_vip_addresses.meet(&instance.secure_vip_address))
             && self.labels.iter().all(|label| label.matches(&instance.metadata))
     }
 }
@@ -143,12 +171,12 @@ impl Selectors {
     pub fn iter(&self) -> impl Iterator<Item = &Selector> {
         static EVERYTHING: Selector = Selector {
             namespace: String::new(),
-            apps: Vec::new(),
-            vip_addresses: Vec::new(),
-            secure_vip_addresses: Vec::new(),
-            ids: Vec::new(),
+            apps: BTreeSet::new(),
+            vip_addresses: Addresses(BTreeSet::new()),
+            secure_vip_addresses: Addresses(BTreeSet::new()),
+            ids: BTreeSet::new(),
             statuses: Vec::new(),
-            zones: Vec::new(),
+            zones: BTreeSet::new(),
             labels: Vec::new(),
         };
         self.0.iter().chain(self.0.is_empty().then_some(&EVERYTHING))
@@ -169,9 +197,8 @@ impl Selectors {
     /// Whether the removal of this key concerns the subscription, judged by what a tombstone still tells.
     #[must_use]
     pub fn covers_key(&self, key: KeyRef<'_>) -> bool {
-        self.iter().any(|selector| {
-            selector.covers_app(key.namespace, key.app) && one_of(&selector.ids, |id| *id == key.id)
-        })
+        self.iter()
+            .any(|selector| selector.covers_app(key.namespace, key.app) && one_of(&selector.ids, key.id))
     }
 
     /// Whether an instance qualifies.
@@ -195,12 +222,16 @@ impl Instance {
     }
 }
 
-fn one_of<T>(wanted: &[T], holds: impl FnMut(&T) -> bool) -> bool {
-    wanted.is_empty() || wanted.iter().any(holds)
+fn one_of(wanted: &BTreeSet<String>, text: &str) -> bool {
+    wanted.is_empty() || wanted.contains(text)
 }
 
-fn lists(addresses: &str, wanted: &str) -> bool {
-    addresses.split(',').any(|entry| entry.trim().to_lowercase() == wanted.to_lowercase())
+fn folded(text: &str) -> Cow<'_, str> {
+    if text.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase()) {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(text.to_lowercase())
+    }
 }
 
 fn finite(text: &str) -> Option<f64> {
@@ -228,8 +259,8 @@ mod tests {
     #[test]
     fn fields_are_anded_and_entries_are_ored() {
         let selector = Selector {
-            apps: vec!["CPU".into(), "GPU".into()],
-            zones: vec!["a".into()],
+            apps: ["CPU".into(), "GPU".into()].into(),
+            zones: ["a".into()].into(),
             ..Selector::default()
         };
         assert!(selector.matches(&registration(|r| r.instance.locality.zone = "a".into())));
@@ -247,9 +278,11 @@ mod tests {
 
     #[test]
     fn vips_match_one_entry_of_the_list_without_case() {
-        let selector = Selector { vip_addresses: vec!["Orders".into()], ..Selector::default() };
+        let selector =
+            Selector { vip_addresses: ["Orders".to_owned()].into_iter().collect(), ..Selector::default() };
         assert!(selector.matches(&registration(|r| r.instance.vip_address = "billing, orders".into())));
         assert!(!selector.matches(&registration(|r| r.instance.vip_address = "orders-v2".into())));
+        assert!(selector.matches(&registration(|r| r.instance.vip_address = "a,ORDERS".into())));
     }
 
     #[test]
@@ -265,7 +298,7 @@ mod tests {
         let labels: Metadata =
             [("slots", "8"), ("tier", "gold")].map(|(key, value)| (key.to_owned(), value.to_owned())).into();
         let number = |text| Number::parse(text).unwrap();
-        let values = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let values = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<BTreeSet<_>>();
         let table = [
             ("tier", LabelOperator::In(values(&["gold", "iron"])), true),
             ("tier", LabelOperator::In(values(&["iron"])), false),
@@ -290,7 +323,7 @@ mod tests {
     #[test]
     fn unusable_requirements_are_refused() {
         assert!(LabelRequirement::new(String::new(), LabelOperator::Exists).is_err());
-        assert!(LabelRequirement::new("k".into(), LabelOperator::In(Vec::new())).is_err());
+        assert!(LabelRequirement::new("k".into(), LabelOperator::In(BTreeSet::new())).is_err());
         assert_eq!(Number::parse("NaN"), None);
         assert_eq!(Number::parse("1e999"), None);
         assert_eq!(Number::parse("eight"), None);

@@ -47,6 +47,13 @@ pub(crate) enum Tag {
     ImplicitId,
 }
 
+impl Tag {
+    /// Whether later texts may refer to this one by a mark.
+    pub(crate) fn is_marked(self) -> bool {
+        matches!(self, Self::Host | Self::Ip | Self::Port)
+    }
+}
+
 /// The texts of an instance.
 pub(crate) struct Flat<'a> {
     fields: Vec<(Tag, &'a str, Range<usize>)>,
@@ -202,19 +209,11 @@ fn port_text(text: &mut String, port: Port) {
 
 /// Writes one text back to where it came from. Texts that we wrote ourselves always parse.
 pub(crate) fn restore(instance: &mut Instance, marks: &mut Marks, tag: Tag, key: &str, text: String) {
+    marks.learn(tag, &text);
     match tag {
-        Tag::Host => {
-            marks.host.clone_from(&text);
-            instance.host_name = text;
-        }
-        Tag::Ip => {
-            marks.ip.clone_from(&text);
-            instance.ip_address = text;
-        }
-        Tag::Port => {
-            instance.port = parse_port(&text);
-            marks.port = instance.port.map_or(String::new(), |port| format!(":{}", port.number));
-        }
+        Tag::Host => instance.host_name = text,
+        Tag::Ip => instance.ip_address = text,
+        Tag::Port => instance.port = parse_port(&text),
         Tag::Id => instance.key.id = text,
         Tag::SecurePort => instance.secure_port = parse_port(&text),
         Tag::NamedPort => instance.ports.extend(parse_named(key, &text)),

@@ -62,6 +62,16 @@ impl Marks {
         if absent { out.push_str(text) } else { replace(text, known, out) }
     }
 
+    /// Takes in a text that later ones may refer to.
+    pub(super) fn learn(&mut self, tag: Tag, text: &str) {
+        match tag {
+            Tag::Host => text.clone_into(&mut self.host),
+            Tag::Ip => text.clone_into(&mut self.ip),
+            Tag::Port => self.port = format!(":{}", text.trim_end_matches('-')),
+            _ => {}
+        }
+    }
+
     /// What the marked text stands for.
     pub(super) fn expanded(&self, marked: &str) -> String {
         if !Seen::of(marked).mark {

@@ -17,7 +17,7 @@ use heureka_model::{
 };
 use triomphe::{Arc as ThinSource, HeaderSlice, HeaderWithLength, ThinArc};
 
-pub(crate) use flat::Flat;
+pub(crate) use flat::{Flat, Tag};
 pub(crate) use template::{Template, Templates, Usage};
 
 use crate::store::App;
@@ -179,13 +179,18 @@ impl Record {
         self.head().template.has_id(self.residue(), id)
     }
 
+    pub(crate) fn id(&self) -> String {
+        self.text(Tag::Id)
+    }
+
+    /// One text, read alone; empty when there is none.
+    pub(crate) fn text(&self, tag: Tag) -> String {
+        self.head().template.text(self.residue(), tag)
+    }
+
     pub(crate) fn key(&self) -> InstanceKey {
         let app = self.app();
-        InstanceKey {
-            namespace: app.namespace.name.to_string(),
-            app: app.name.to_string(),
-            id: self.head().template.id(self.residue()).into_owned(),
-        }
+        InstanceKey { namespace: app.namespace.name.to_string(), app: app.name.to_string(), id: self.id() }
     }
 
     /// Whether the owner's record says the same as `flat` with this status.

@@ -1,6 +1,5 @@
 //! What instances of one application have in common.
 
-use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -140,21 +139,19 @@ impl Template {
         false
     }
 
-    /// The id of a record.
-    pub(crate) fn id<'a>(&'a self, residue: &'a [u8]) -> Cow<'a, str> {
+    /// One text of a record, without reading the others; empty when it has none.
+    pub(crate) fn text(&self, residue: &[u8], wanted: Tag) -> String {
         let mut marks = Marks::default();
-        let mut instance = Instance::new(InstanceKey::default());
         for (field, text) in self.texts(residue) {
-            if field.tag == Tag::Id && !text.bytes().any(|byte| byte < b' ') {
-                return Cow::Borrowed(text);
+            if field.tag == wanted {
+                return marks.expanded(text);
             }
-            let expanded = marks.expanded(text);
-            if field.tag == Tag::Id {
-                return Cow::Owned(expanded);
+            if field.tag.is_marked() {
+                let expanded = marks.expanded(text);
+                marks.learn(field.tag, &expanded);
             }
-            restore(&mut instance, &mut marks, field.tag, &field.key, expanded);
         }
-        Cow::Borrowed("")
+        String::new()
     }
 
     /// The lease terms of a record.

@@ -12,7 +12,10 @@ use crate::record::Templates;
 
 /// All applications of which anything is known, the removed instances included.
 #[derive(Default)]
-pub(crate) struct Apps(RwLock<HashMap<Box<str>, Arc<Namespace>>>);
+pub(crate) struct Apps {
+    namespaces: RwLock<HashMap<Box<str>, Arc<Namespace>>>,
+    bytes: AtomicU64,
+}
 
 /// A tenant's applications.
 pub(crate) struct Namespace {
@@ -39,7 +42,7 @@ pub(crate) struct App {
 
 impl Apps {
     pub(crate) fn namespace(&self, name: &str) -> Option<Arc<Namespace>> {
-        self.0.read().get(name).cloned()
+        self.namespaces.read().get(name).cloned()
     }
 
     pub(crate) fn app(&self, namespace: &str, name: &str) -> Option<Arc<App>> {
@@ -62,18 +65,23 @@ impl Apps {
         if app.keys.fetch_sub(1, Ordering::Relaxed) > 1 {
             return;
         }
-        let mut namespaces = self.0.write();
+        let mut namespaces = self.namespaces.write();
         let mut apps = app.namespace.apps.write();
-        if app.keys.load(Ordering::Relaxed) == 0 {
-            apps.remove(&app.name);
+        if app.keys.load(Ordering::Relaxed) == 0 && apps.remove(&app.name).is_some() {
+            self.bytes.fetch_sub(app.size(), Ordering::Relaxed);
         }
         if apps.is_empty() {
             namespaces.remove(&app.namespace.name);
         }
     }
 
+    /// Bytes of all applications without their instances.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn all(&self) -> Vec<Arc<App>> {
-        let namespaces: Vec<_> = self.0.read().values().cloned().collect();
+        let namespaces: Vec<_> = self.namespaces.read().values().cloned().collect();
         namespaces.iter().flat_map(|namespace| namespace.all()).collect()
     }
 
@@ -83,14 +91,18 @@ impl Apps {
         }
         let new =
             || Arc::new(Namespace { name: name.into(), apps: RwLock::default(), tally: Mutex::default() });
-        Arc::clone(self.0.write().entry(name.into()).or_insert_with(new))
+        Arc::clone(self.namespaces.write().entry(name.into()).or_insert_with(new))
     }
 
     /// Under the outer lock, so that a namespace is not taken out while its first application comes in.
     fn add_app(&self, namespace: &Arc<Namespace>, name: &str) {
-        let mut namespaces = self.0.write();
+        let mut namespaces = self.namespaces.write();
         let current = namespaces.entry(namespace.name.clone()).or_insert_with(|| Arc::clone(namespace));
-        let new = || Arc::new(App::new(Arc::clone(current), name));
+        let new = || {
+            let app = Arc::new(App::new(Arc::clone(current), name));
+            self.bytes.fetch_add(app.size(), Ordering::Relaxed);
+            app
+        };
         current.apps.write().entry(name.into()).or_insert_with(new);
     }
 }
@@ -119,6 +131,11 @@ impl App {
             revision: AtomicU64::new(0),
             templates: Templates::default(),
         }
+    }
+
+    /// About what it takes, its name in two places and a namespace of its own included.
+    pub(crate) fn size(&self) -> u64 {
+        (2 * (size_of::<Self>() + self.name.len() + self.namespace.name.len())) as u64
     }
 
     pub(crate) fn live(&self) -> usize {

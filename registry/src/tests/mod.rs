@@ -1,5 +1,6 @@
 //! Scenarios of the core on a clock that tests move by hand, and proofs against naive models.
 
+mod bounds;
 mod convergence;
 mod laws;
 mod leases;

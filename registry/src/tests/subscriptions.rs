@@ -91,12 +91,12 @@ pub(super) fn selections() -> Vec<Selectors> {
     let one = |selector| Selectors::new(vec![selector]);
     vec![
         Selectors::default(),
-        one(Selector { apps: vec!["A".into()], ..Selector::default() }),
+        one(Selector { apps: ["A".into()].into(), ..Selector::default() }),
         one(Selector { statuses: vec![Status::Up], ..Selector::default() }),
-        one(Selector { labels: vec![label(LabelOperator::In(vec!["1".into()]))], ..Selector::default() }),
+        one(Selector { labels: vec![label(LabelOperator::In(["1".into()].into()))], ..Selector::default() }),
         Selectors::new(vec![
-            Selector { apps: vec!["B".into()], statuses: vec![Status::Up], ..Selector::default() },
-            Selector { ids: vec!["1".into()], ..Selector::default() },
+            Selector { apps: ["B".into()].into(), statuses: vec![Status::Up], ..Selector::default() },
+            Selector { ids: ["1".into()].into(), ..Selector::default() },
         ]),
     ]
 }

@@ -13,7 +13,10 @@ use crate::log::Recent;
 use crate::record::{Life, Record};
 
 /// Keys examined per poll at most, matching or not.
-const SHARE: usize = 2048;
+const SHARE: usize = 512;
+
+/// Bytes of texts told per poll; the one that goes beyond is the last. Bounds what an unread subscriber holds.
+const BYTES: usize = 64 << 10;
 
 /// Where a subscription starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +60,7 @@ pub struct Batch {
     pub committed: Option<Wall>,
     /// The subscription is where it can get for now; wait for the next head.
     pub at_head: bool,
+    bytes: usize,
 }
 
 impl Subscription {
@@ -83,8 +87,8 @@ impl Subscription {
         }
     }
 
-    /// The next changes, at most `max` of them. The work is bounded even when nothing matches: a batch may be
-    /// empty and not yet `at_head`.
+    /// The next changes, at most `max` of them and about 64 KiB, one change at least. The work is bounded even when
+    /// nothing matches: a batch may be empty and not yet `at_head`.
     pub fn poll(&mut self, registry: &Registry, max: usize, now: Now) -> Batch {
         let bound = self.bound(registry);
         let mut batch = Batch { revision: self.position, ..Batch::default() };
@@ -142,7 +146,7 @@ impl Subscription {
         let mut told = HashSet::new();
         let start = self.position;
         for _ in 0..SHARE {
-            if self.position == bound || batch.changes.len() >= max {
+            if self.position == bound || batch.is_full(max) {
                 break;
             }
             let Some(recent) = registry.recent(self.position + 1) else { break };
@@ -188,18 +192,22 @@ impl Subscription {
     }
 
     fn poll_index(&mut self, registry: &Registry, bound: u64, max: usize, now: Now, batch: &mut Batch) {
-        let budget = SHARE.min(max.max(1));
-        let mut changes = Vec::new();
-        let walked =
-            registry.log.walk(&registry.slots, self.position, bound, budget, |revision, slot, record| {
-                changes.push((self.examine(registry, revision, slot, &record, now), record));
-            });
+        let mut left_at = None;
+        let visit = |revision: u64, slot: u32, record: Record| {
+            if left_at.is_none() && batch.is_full(max) {
+                left_at = Some(revision);
+            }
+            if left_at.is_none() {
+                batch.push(self.examine(registry, revision, slot, &record, now), &record);
+            }
+        };
+        let walked = registry.log.walk(&registry.slots, self.position, bound, SHARE, visit);
         if registry.floor() > self.safe {
             self.lost = true;
+            batch.changes.clear();
             return;
         }
-        changes.into_iter().for_each(|(change, record)| batch.push(change, &record));
-        self.position = walked.position;
+        self.position = left_at.map_or(walked.position, |left| left - 1);
         self.safe = self.safe.max(self.position);
         self.seam = registry.head();
     }
@@ -238,8 +246,13 @@ impl Subscription {
 }
 
 impl Batch {
+    fn is_full(&self, max: usize) -> bool {
+        self.changes.len() >= max || self.bytes >= BYTES
+    }
+
     fn push(&mut self, change: Option<Change>, record: &Record) {
         if let Some(change) = change {
+            self.bytes += change.registration.as_ref().map_or(0, |told| told.instance.text_size());
             let at = record.head().updated;
             self.committed = Some(self.committed.map_or(at, |earlier| earlier.min(at)));
             self.changes.push(change);

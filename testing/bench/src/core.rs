@@ -116,7 +116,7 @@ impl Desk {
         write();
         let alone = median::<3>(&mut write);
         report::line(&format!("{what}, one writer alone"), &report::rate(1, alone), "");
-        let nothing = Selector { apps: vec!["NONE".to_owned()], ..Selector::default() };
+        let nothing = Selector { apps: ["NONE".to_owned()].into(), ..Selector::default() };
         let readers = [
             ("delivers everything", Selectors::default()),
             ("looks at everything", Selectors::new(vec![nothing])),
