@@ -1,5 +1,6 @@
 //! One connection from its first byte to its end.
 
+use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -24,6 +25,9 @@ const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = 1 << 20;
 /// What a slow reader's stream may hold of an answer; after that the answer waits at its source.
 const SEND_BUFFER: usize = 128 << 10;
+/// What the system may hold of answers that it has not sent yet.
+#[cfg(target_os = "linux")]
+const UNSENT: u32 = 128 << 10;
 /// Streams that a client resets before they were taken up: the defence against rapid reset.
 const PENDING_RESETS: usize = 20;
 const LOCAL_ERROR_RESETS: usize = 256;
@@ -41,8 +45,7 @@ pub(super) async fn serve(listen: Arc<Listen>, socket: TcpStream, peer: SocketAd
 }
 
 async fn converse(listen: &Arc<Listen>, socket: TcpStream, peer: SocketAddr) -> Closed {
-    // Answers are written whole; waiting for more to send would only delay them.
-    if socket.set_nodelay(true).is_err() {
+    if prepare(&socket).is_err() {
         return Closed::Error;
     }
     let sniffed = tokio::select! {
@@ -56,6 +59,16 @@ async fn converse(listen: &Arc<Listen>, socket: TcpStream, peer: SocketAddr) -> 
         Ok(Ok(Some((Protocol::H1, socket)))) => h1(listen, socket, peer).await,
         Ok(Ok(Some((Protocol::H2, socket)))) => h2(listen, socket, peer).await,
     }
+}
+
+fn prepare(socket: &TcpStream) -> io::Result<()> {
+    // Answers are written whole; waiting for more to send would only delay them.
+    socket.set_nodelay(true)?;
+    // By itself the system takes over megabytes and then asks for more only when a third of them is gone. A client
+    // that reads steadily, but slowly, would look as if it had stopped.
+    #[cfg(target_os = "linux")]
+    socket2::SockRef::from(socket).set_tcp_notsent_lowat(UNSENT)?;
+    Ok(())
 }
 
 async fn h1<S>(listen: &Arc<Listen>, socket: Prefixed<S>, peer: SocketAddr) -> Closed
@@ -155,6 +168,20 @@ fn closed(ended: &hyper::Result<()>) -> Closed {
 }
 
 fn is_timeout(error: &hyper::Error) -> bool {
-    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<std::io::Error>());
-    error.is_timeout() || cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::TimedOut)
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<io::Error>());
+    error.is_timeout() || cause.is_some_and(|cause| cause.kind() == io::ErrorKind::TimedOut)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_system_asks_for_more_before_it_has_sent_much() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        prepare(&socket).unwrap();
+        assert_eq!(socket2::SockRef::from(&socket).tcp_notsent_lowat().unwrap(), UNSENT);
+        assert!(socket.nodelay().unwrap());
+    }
 }
