@@ -62,3 +62,11 @@ pub(super) fn origin(extensions: &Extensions) -> Origin {
     let address = extensions.get::<Connection>().map(|connection| connection.0.address);
     Origin::Client { surface: Surface::Grpc, principal: None, address }
 }
+
+/// What ends the streams of a connection: its own end, or the server's for a request that tells of none.
+pub(super) fn leaving<'a>(
+    connection: Option<&'a Connection>,
+    drain: &'a CancellationToken,
+) -> &'a CancellationToken {
+    connection.map_or(drain, |connection| &connection.0.leaving)
+}
