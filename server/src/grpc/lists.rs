@@ -13,8 +13,8 @@ use super::token::{Names, Page, Resume, Unusable, fingerprint};
 
 const DEFAULT_PAGE: usize = 500;
 const MAX_PAGE: usize = 5000;
-/// Size at which a page or a batch of changes ends; clients refuse messages of more than 4 MiB by default.
-pub(super) const MAX_MESSAGE: usize = 1 << 20;
+/// Size at which a page ends; clients refuse messages of more than 4 MiB by default.
+const MAX_MESSAGE: usize = 1 << 20;
 /// Tag and length of an entry of a repeated field.
 pub(super) const ENTRY_OVERHEAD: usize = 5;
 

@@ -20,10 +20,10 @@ use crate::grpc::seats::{Watches, count};
 use crate::grpc::status::Fault;
 use crate::grpc::token::Resume;
 
-/// Changes taken from the core at a time: bounds what a watcher holds that does not fit into its message.
-const CHUNK: usize = 32;
-/// Chunks without a match after which other tasks get their turn.
-const EMPTY_CHUNKS: usize = 8;
+/// Changes taken from the core at a time.
+const CHUNK: usize = 64;
+/// Reads of the core after which a message goes out as it is: matches may be rare.
+const READS: usize = 16;
 /// Spread of the reconnects of all clients of a server that leaves.
 const RECONNECT_JITTER: Duration = Duration::from_secs(5);
 
@@ -108,7 +108,7 @@ impl Watcher {
             }
             let event = match self.stage {
                 Stage::Begin => Some(Ok(self.begin())),
-                Stage::Initial(target) => self.initial(target),
+                Stage::Initial(target) => self.initial(target).await,
                 Stage::Live => self.live().await,
                 Stage::Over => None,
             };
@@ -131,11 +131,11 @@ impl Watcher {
         Event::SnapshotBegin(v1::SnapshotBegin { header, mode: mode.into() })
     }
 
-    fn initial(&mut self, target: u64) -> Outcome {
+    async fn initial(&mut self, target: u64) -> Outcome {
         if self.left.is_empty() && self.told >= target {
             return self.end();
         }
-        match self.collect() {
+        match self.collect().await {
             Collected::Head => self.end(),
             collected => self.collected(collected),
         }
@@ -165,7 +165,7 @@ impl Watcher {
             return Some(Ok(self.bookmark()));
         }
         let head = *self.heads.borrow_and_update();
-        match self.collect() {
+        match self.collect().await {
             Collected::Head if now >= self.token_wanted => self.bookmark_with_digest(),
             // The cursor may have stopped for a digest before the head: then there is more.
             Collected::Head if self.told < head => None,
@@ -285,27 +285,36 @@ impl Watcher {
 
 /// Changes.
 impl Watcher {
-    fn collect(&mut self) -> Collected {
+    /// The next message. Others get their turn after each reading of the core, which costs time whether or not
+    /// anything matches.
+    async fn collect(&mut self) -> Collected {
         let mut batch = Batch::new(self.spec.max_batch);
-        let mut empty = 0;
-        loop {
-            while self.left.front().is_some_and(|told| batch.has_room(told))
-                && let Some(told) = self.left.pop_front()
-            {
-                self.told = told.revision;
-                batch.push(told);
-            }
-            let enough = !self.left.is_empty() || !batch.is_empty() && self.at_head || empty == EMPTY_CHUNKS;
-            if enough {
-                return self.close(batch);
+        for _ in 0..READS {
+            self.fill(&mut batch);
+            if !self.left.is_empty() || self.at_head && !batch.is_empty() {
+                break;
             }
             if !self.refill() {
                 return Collected::Lost;
             }
-            empty += usize::from(self.left.is_empty());
             if self.left.is_empty() && self.at_head {
-                return self.close(batch);
+                break;
             }
+            tokio::task::yield_now().await;
+        }
+        self.fill(&mut batch);
+        self.close(batch)
+    }
+
+    /// Moves what fits from what is left.
+    fn fill(&mut self, batch: &mut Batch) {
+        while let Some(told) = self.left.pop_front() {
+            let revision = told.revision;
+            if let Some(told) = batch.offer(told) {
+                self.left.push_front(told);
+                return;
+            }
+            self.told = revision;
         }
     }
 
