@@ -42,7 +42,7 @@ impl DiscoveryService for Discovery {
         &self,
         request: Request<v1::ListInstancesRequest>,
     ) -> Answer<v1::ListInstancesResponse> {
-        let page = lists::instances(&self.core, request.into_inner(), self.core.now())?;
+        let page = lists::instances(&self.core, request.into_inner(), self.core.now()).await?;
         Ok(Response::new(page))
     }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use heureka_model::Mono;
+use heureka_model::{Mono, Selectors, SetDigest};
 use heureka_proto::convert::wire_duration;
 use heureka_proto::v1;
 use heureka_proto::v1::watch_event::Event;
-use heureka_registry::Subscription;
+use heureka_registry::{Start, Subscription};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -133,19 +133,19 @@ impl Watcher {
 
     async fn initial(&mut self, target: u64) -> Outcome {
         if self.left.is_empty() && self.told >= target {
-            return self.end();
+            return self.end().await;
         }
         match self.collect().await {
-            Collected::Head => self.end(),
+            Collected::Head => self.end().await,
             collected => self.collected(collected),
         }
     }
 
     /// Ends the initial part. A digest that is not known yet will be at a revision at which the cursor stops, so
     /// the part goes on until then.
-    fn end(&mut self) -> Outcome {
+    async fn end(&mut self) -> Outcome {
         self.told = self.subscription.position();
-        let digest = self.digest();
+        let digest = self.digest().await;
         if digest.is_none() && self.holds_the_set() {
             self.stage = Stage::Initial(u64::MAX);
             return None;
@@ -161,12 +161,12 @@ impl Watcher {
             return Some(Ok(notice));
         }
         let now = self.core.now().mono;
-        if self.left.is_empty() && now >= self.token_due {
-            return Some(Ok(self.bookmark()));
+        if now >= self.token_due {
+            return Some(Ok(self.bookmark().await));
         }
         let head = *self.heads.borrow_and_update();
         match self.collect().await {
-            Collected::Head if now >= self.token_wanted => self.bookmark_with_digest(),
+            Collected::Head if now >= self.token_wanted => self.bookmark_with_digest().await,
             // The cursor may have stopped for a digest before the head: then there is more.
             Collected::Head if self.told < head => None,
             Collected::Head => {
@@ -217,14 +217,19 @@ impl Watcher {
 
 /// Events other than changes.
 impl Watcher {
-    fn bookmark_with_digest(&mut self) -> Outcome {
-        let known = !self.holds_the_set() || self.digest().is_some();
-        known.then(|| Ok(self.bookmark()))
+    async fn bookmark_with_digest(&mut self) -> Outcome {
+        if self.holds_the_set() && self.digest().await.is_none() {
+            return None;
+        }
+        Some(Ok(self.bookmark().await))
     }
 
-    fn bookmark(&mut self) -> Event {
-        self.told = self.subscription.position();
-        let digest = self.digest();
+    async fn bookmark(&mut self) -> Event {
+        let mut digest = None;
+        if self.left.is_empty() {
+            self.told = self.subscription.position();
+            digest = self.digest().await;
+        }
         Event::Bookmark(v1::Bookmark { resume_token: self.mark(), revision: self.told, digest })
     }
 
@@ -271,11 +276,29 @@ impl Watcher {
         Resume { spec: self.spec.fingerprint, boot, revision: self.told }.encode(self.core.cluster())
     }
 
-    fn digest(&mut self) -> Option<v1::SetDigest> {
+    async fn digest(&mut self) -> Option<v1::SetDigest> {
+        let selectors = &self.spec.selectors;
         if !self.holds_the_set() {
             return None;
         }
-        self.subscription.digest(&self.core.registry).map(Into::into)
+        if selectors.is_by_app() || !self.core.is_long(selectors) {
+            return self.subscription.digest(&self.core.registry).map(Into::into);
+        }
+        self.long_digest().await.map(Into::into)
+    }
+
+    /// A digest for which every instance may have to be looked at.
+    async fn long_digest(&mut self) -> Option<SetDigest> {
+        let registry = self.core.registry.clone();
+        let away = Subscription::new(&registry, Selectors::default(), Start::Live);
+        let mut subscription = std::mem::replace(&mut self.subscription, away);
+        let reading = move || {
+            let digest = subscription.digest(&registry);
+            (subscription, digest)
+        };
+        let (subscription, digest) = self.core.aside(reading).await;
+        self.subscription = subscription;
+        digest
     }
 
     fn holds_the_set(&self) -> bool {
