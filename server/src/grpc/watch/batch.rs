@@ -74,6 +74,11 @@ impl Batch {
         self.changes.len()
     }
 
+    /// Whether nothing more fits, whatever comes.
+    pub(super) fn is_full(&self) -> bool {
+        self.len() >= self.max || self.bytes >= MAX_MESSAGE
+    }
+
     /// Takes one more change in, or gives back what does not fit. The first always does; a second one of the same
     /// key never.
     pub(super) fn offer(&mut self, told: Told) -> Option<Told> {
@@ -165,8 +170,9 @@ mod tests {
     #[test]
     fn a_message_ends_at_its_number_of_changes() {
         let mut batch = Batch::new(1);
+        assert!(!batch.is_full());
         assert!(fits(&mut batch, removed("a", 1, 5)));
-        assert!(!fits(&mut batch, removed("b", 2, 5)));
+        assert!(batch.is_full() && !fits(&mut batch, removed("b", 2, 5)));
     }
 
     #[test]
@@ -189,7 +195,7 @@ mod tests {
     fn a_change_larger_than_a_message_stands_alone() {
         let mut batch = Batch::new(10);
         assert!(fits(&mut batch, added("a", 500 << 10)));
-        assert!(!fits(&mut batch, removed("b", 2, 5)));
+        assert!(batch.is_full() && !fits(&mut batch, removed("b", 2, 5)));
         let mut batch = Batch::new(10);
         assert!(fits(&mut batch, removed("b", 2, 5)));
         let back = batch.offer(added("a", 500 << 10)).unwrap();

@@ -314,7 +314,8 @@ impl Watcher {
         let mut batch = Batch::new(self.spec.max_batch);
         for _ in 0..READS {
             self.fill(&mut batch);
-            if !self.left.is_empty() || self.at_head && !batch.is_empty() {
+            let enough = batch.is_full() || self.at_head && !batch.is_empty();
+            if enough || !self.left.is_empty() {
                 break;
             }
             if !self.refill() {
