@@ -16,7 +16,8 @@ pub struct Config {
     pub body_wire_max: usize,
     /// Largest request body after decompression, in bytes.
     pub body_decoded_max: usize,
-    /// Bytes of encoded answers kept for the next reader. What does not fit is encoded for each reader anew.
+    /// Bytes of encoded answers kept for the next reader. What does not fit is encoded for each reader anew. As much
+    /// again, at least 16 MiB, may be built for single readers and wait to be sent.
     pub cache_max_bytes: usize,
     /// Shortest time between two encodings of the whole registry. Absent: none up to 10,000 instances, 100 ms
     /// above.

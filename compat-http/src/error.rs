@@ -53,6 +53,9 @@ pub(crate) enum Error {
         /// Bytes taken.
         limit: usize,
     },
+    /// Too much is built already that nobody has read yet.
+    #[error("busy")]
+    Busy,
     /// The server is going down.
     #[error("unavailable")]
     Unavailable,
@@ -76,7 +79,7 @@ impl Error {
             }
             Self::MediaType | Self::ContentEncoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Busy | Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             Self::Core(refused) => core_status(refused),
         }
     }
@@ -89,6 +92,11 @@ impl Error {
             Self::MethodNotAllowed(allowed) => {
                 let mut answer = empty(status);
                 answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+                answer
+            }
+            Self::Busy => {
+                let mut answer = empty(status);
+                answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("5"));
                 answer
             }
             _ if is_silent(status) => empty(status),

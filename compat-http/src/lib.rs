@@ -19,6 +19,7 @@
 //! clock and checks no credentials; whoever serves the router does.
 
 mod body;
+mod budget;
 mod cache;
 mod config;
 mod error;

@@ -77,14 +77,20 @@ impl Call {
 
     /// The answer to a call whose handler failed by a fault of ours.
     pub(crate) fn internal_error(&self) -> Response {
-        match &self.grpc {
-            Some(kind) => {
-                let mut response = tonic::Status::internal("internal error").into_http();
-                response.headers_mut().insert(header::CONTENT_TYPE, kind.clone());
-                response
-            }
-            None => empty(StatusCode::INTERNAL_SERVER_ERROR),
-        }
+        self.answer(StatusCode::INTERNAL_SERVER_ERROR, tonic::Code::Internal, "internal error")
+    }
+
+    /// The answer to a call whose path or headers are longer than the server takes.
+    pub(crate) fn refusal(&self, status: StatusCode) -> Response {
+        self.answer(status, tonic::Code::ResourceExhausted, "the path or the headers exceed the limit")
+    }
+
+    /// A gRPC client looks for its own status in an HTTP answer that is always well.
+    fn answer(&self, status: StatusCode, code: tonic::Code, message: &'static str) -> Response {
+        let Some(kind) = &self.grpc else { return empty(status) };
+        let mut response = tonic::Status::new(code, message).into_http();
+        response.headers_mut().insert(header::CONTENT_TYPE, kind.clone());
+        response
     }
 }
 

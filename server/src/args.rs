@@ -75,7 +75,7 @@ impl Args {
     /// All sources of settings, the given environment among them.
     /// # Errors
     /// A flag that this version cannot honour.
-    pub fn sources(self, environment: Vec<(String, String)>) -> Result<Sources, Unsupported> {
+    pub fn sources(self, environment: Vec<(OsString, OsString)>) -> Result<Sources, Unsupported> {
         self.refuse_later_versions()?;
         let single = [
             ("--listen", "server.listen", self.listen),

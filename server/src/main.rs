@@ -31,7 +31,8 @@ fn main() -> ExitCode {
 
 fn run(args: Args) -> anyhow::Result<()> {
     let print = args.print_config();
-    let config = Config::load(&args.sources(environment())?).context("the configuration cannot be used")?;
+    let config = Config::load(&args.sources(std::env::vars_os().collect())?)
+        .context("the configuration cannot be used")?;
     if print {
         return io::stdout().write_all(config.to_toml().as_bytes()).context("cannot print the configuration");
     }
@@ -39,7 +40,9 @@ fn run(args: Args) -> anyhow::Result<()> {
     telemetry::install(&config.log, lines.clone());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let outcome = runtime.context("cannot start the runtime")?.block_on(serve(config, lines));
-    tracing::info!("stopped");
+    if outcome.is_ok() {
+        tracing::info!("stopped");
+    }
     outcome
 }
 
@@ -68,13 +71,6 @@ fn announce(running: &Running) -> io::Result<()> {
         writeln!(io::stdout(), "heureka listening on {address}")?;
     }
     io::stdout().flush()
-}
-
-/// The environment's readable variables; a name or value that is no Unicode is none of ours.
-fn environment() -> Vec<(String, String)> {
-    std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect()
 }
 
 fn seeds() -> Seeds {

@@ -21,7 +21,7 @@ fn load(path: Option<&Path>, environment: &[(&str, &str)], flags: &[&str]) -> Re
     let mut line: Vec<OsString> = vec!["heureka".into()];
     line.extend(path.iter().flat_map(|path| ["--config".into(), OsString::from(path)]));
     line.extend(flags.iter().map(OsString::from));
-    let environment = environment.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    let environment = environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
     Config::load(&Args::read(line).unwrap().sources(environment).unwrap())
 }
 

@@ -10,6 +10,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::routing::{get, post};
 use heureka_compat_http::RemoteAddr;
+use heureka_server::config::{Config, Sources};
 use http::{Request, StatusCode};
 use support::*;
 
@@ -148,6 +149,29 @@ async fn oversized_requests_are_refused_and_the_next_client_is_served() {
 }
 
 #[tokio::test]
+async fn the_smallest_limits_that_are_accepted_serve_both_protocols() {
+    let smallest = "[limits]\nconnections = 1\nheader_count = 8\nheader_bytes = '1KiB'\nuri_bytes = '256B'\n\
+        streams_per_connection = 1\nwatches_per_connection = 0\nwatches = 0\nrest_body = '1KiB'\n\
+        grpc_unary = '1KiB'\ngrpc_batch = '1KiB'\nmetadata_value = 1\ninstance = '1KiB'\n\
+        [compat]\ncache_max_bytes = 0\n[server]\nlisten = '127.0.0.1:0'\n[log]\nmax_lines_per_second = 1\n";
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), smallest).unwrap();
+    let sources = Sources { file: Some(file.path().to_owned()), ..Sources::default() };
+    let mut config = Config::load(&sources).unwrap();
+    // Clients follow each other faster than their places are given back.
+    config.limits.connections = 0;
+    let (_running, address) = start(config, Router::new()).await;
+    assert_eq!(fetch(address, "/eureka/apps").await.0, 200);
+    assert_eq!(fetch(address, "/health/live").await, (200, "live\n".into()));
+    let response = h2(address).await.send_request(support::get(address, "/eureka/apps")).await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    let response = h2(address).await.send_request(grpc(address, "/no.Service/Method")).await.unwrap();
+    assert_eq!(response.headers()["grpc-status"], "12");
+    let long = format!("GET / HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "y".repeat(1 << 10));
+    assert!(said_to(address, long).await.starts_with("HTTP/1.1 431"));
+}
+
+#[tokio::test]
 async fn sizes_at_the_limit_are_taken() {
     let (_running, address) = start_plain().await;
     let longest = format!("/{}", "x".repeat((8 << 10) - 1));
@@ -226,6 +250,40 @@ async fn unknown_paths_are_empty_404s_and_unknown_methods_status_12() {
     assert_eq!(response.status(), StatusCode::OK);
     assert_eq!(response.headers()["grpc-status"], "12");
     assert_eq!(response.headers()["content-type"], "application/grpc");
+}
+
+#[tokio::test]
+async fn a_call_with_too_many_headers_is_told_in_the_language_of_grpc() {
+    let (_running, address) = start_plain().await;
+    let mut request = grpc(address, "/no.Service/Method");
+    request.headers_mut().insert("x-long", "y".repeat(17 << 10).parse().unwrap());
+    let response = h2(address).await.send_request(request).await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    assert_eq!(response.headers()["grpc-status"], "8");
+    assert_eq!(response.headers()["content-type"], "application/grpc");
+    let mut request = support::get(address, "/health/live");
+    request.headers_mut().insert("x-long", "y".repeat(17 << 10).parse().unwrap());
+    let response = h2(address).await.send_request(request).await.unwrap();
+    assert_eq!(response.status(), StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+}
+
+#[tokio::test]
+async fn a_client_that_sends_too_much_sees_why_it_is_refused() {
+    let (_running, address) = start_plain().await;
+    let head = "POST /eureka/apps/X HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n";
+    let length = 6 << 20;
+    let mut raw = Raw::open(address).await;
+    raw.send(format!("{head}content-length: {length}\r\n\r\n")).await;
+    raw.send(vec![b' '; length]).await;
+    assert!(raw.until("\r\n\r\n").await.starts_with("HTTP/1.1 413"));
+    let mut chunked = Raw::open(address).await;
+    chunked.send(format!("{head}transfer-encoding: chunked\r\n\r\n{length:x}\r\n")).await;
+    chunked.send(vec![b' '; length]).await;
+    chunked.send("\r\n0\r\n\r\n").await;
+    assert!(chunked.until("\r\n\r\n").await.starts_with("HTTP/1.1 413"));
+    let mut asks = Raw::open(address).await;
+    asks.send(format!("{head}content-length: {length}\r\nexpect: 100-continue\r\n\r\n")).await;
+    assert!(asks.until("\r\n\r\n").await.starts_with("HTTP/1.1 413"));
 }
 
 #[tokio::test]

@@ -2,8 +2,10 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by them")]
 
+use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Child, Command, Output, Stdio};
 
 fn heureka(arguments: &[&str]) -> Command {
@@ -103,7 +105,8 @@ fn a_busy_port_is_an_error_that_names_the_flag() {
     let (output, told, complained) = run(&["--listen", &address]);
     assert_eq!((output.status.code(), told.as_str()), (Some(1), ""));
     assert!(complained.contains("--listen") && complained.contains(&address), "{complained}");
-    assert!(complained.contains("in use"), "{complained}");
+    assert_eq!(complained.matches("in use").count(), 1, "{complained}");
+    assert!(complained.starts_with("heureka: cannot listen on ") && complained.lines().count() == 1);
 }
 
 #[test]
@@ -115,6 +118,12 @@ fn wrong_settings_end_the_start_with_all_their_names() {
         complained.contains("HEUREKA_LEASE__NOTHING") && complained.contains("lease.nothing"),
         "{complained}"
     );
+    for (name, value) in [("HEUREKA_SERVER__ZONE", b"a\xff"), ("HEUREKA_PEER__TRUSTED", b"\xff1")] {
+        let output = heureka(&[]).env(name, OsStr::from_bytes(value)).output().unwrap();
+        let complained = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(complained.contains(name) && complained.contains("is not valid UTF-8"), "{complained}");
+    }
     let (output, _, complained) = run(&["--zone", "a b"]);
     assert!(!output.status.success() && complained.contains("server.zone (--zone)"), "{complained}");
     let (output, _, complained) = run(&["--peer", "10.0.0.1"]);

@@ -21,6 +21,7 @@ use heureka_registry::Registry;
 use parking_lot::RwLock;
 use tokio::sync::Mutex;
 
+use crate::budget::Budget;
 use crate::config::Config;
 use crate::error::Error;
 use crate::negotiate::{Format, Shape};
@@ -54,6 +55,7 @@ pub(crate) enum Scope {
 pub(crate) struct Cache {
     registry: Arc<Registry>,
     clock: Arc<dyn Clock>,
+    budget: Arc<Budget>,
     max: usize,
     min_interval: Option<Duration>,
     slots: [Slot; SLOTS],
@@ -84,10 +86,16 @@ struct Answer {
 }
 
 impl Cache {
-    pub(crate) fn new(registry: Arc<Registry>, clock: Arc<dyn Clock>, config: &Config) -> Self {
+    pub(crate) fn new(
+        registry: Arc<Registry>,
+        clock: Arc<dyn Clock>,
+        config: &Config,
+        budget: Arc<Budget>,
+    ) -> Self {
         Self {
             registry,
             clock,
+            budget,
             max: config.cache_max_bytes,
             min_interval: config.cache_min_interval,
             slots: std::array::from_fn(|_| Slot::default()),
@@ -98,7 +106,7 @@ impl Cache {
     /// A body of the list, and its length unless it is encoded while it is sent.
     ///
     /// # Errors
-    /// `Unavailable` when the server is going down.
+    /// `Unavailable` when the server is going down, `Busy` when too many read a list that is too large to be kept.
     pub(crate) async fn body(
         self: &Arc<Self>,
         scope: Scope,
@@ -106,8 +114,8 @@ impl Cache {
         gzip: bool,
     ) -> Result<(Body, Option<u64>), Error> {
         let Some(answer) = self.answer(scope, kind, gzip).await? else {
-            let body = stream::body(Arc::clone(&self.registry), Arc::clone(&self.clock), kind, gzip);
-            return Ok((body, None));
+            let source = (Arc::clone(&self.registry), Arc::clone(&self.clock));
+            return Ok((stream::body(source, &self.budget, kind, gzip)?, None));
         };
         let (body, length) = answer.document.body(gzip);
         Ok((body, Some(length)))

@@ -1,28 +1,31 @@
 //! A full list that is larger than may be kept: encoded while it is sent, a few instances at a time, so that a
-//! reader costs time but no memory. Its hash comes last, counted from what was sent.
+//! reader costs time and little memory. Its hash comes last, counted from what was sent.
 
 use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::vec;
 
 use axum::body::Body;
 use bytes::Bytes;
-use heureka_model::{Clock, InstanceKey, Registration, Selector, Selectors, StatusCounts};
-use heureka_registry::Registry;
-use http_body::Frame;
+use futures_util::stream;
+use heureka_model::{Clock, StatusCounts};
+use heureka_registry::{AppSummary, Entry, Registry};
 
 use super::Kind;
 use super::gzip::{Deflated, HEADER, Sum};
+use crate::budget::{Budget, Held};
+use crate::error::Error;
 use crate::wire;
 
-/// Instances encoded at a time: about 64 KB of JSON.
-const PAGE: usize = 128;
+/// Bytes encoded at a time, at least.
+const PART: usize = 64 * 1024;
+/// Applications of more instances are opened beside the thread that serves requests.
+const INLINE_MAX: u32 = 2048;
 
 /// Where the stream stands.
 enum Stage {
     Opening,
-    Listing(Option<InstanceKey>),
+    Listing,
     Trailing,
     Done,
 }
@@ -31,36 +34,72 @@ enum Stage {
 struct Streamed {
     registry: Arc<Registry>,
     clock: Arc<dyn Clock>,
-    all: Selectors,
     kind: Kind,
     gzip: Option<Sum>,
     stage: Stage,
-    open_app: Option<String>,
+    /// Applications to come.
+    apps: vec::IntoIter<AppSummary>,
+    /// What is left of the open one.
+    entries: vec::IntoIter<Entry>,
+    /// An application is open.
+    is_open: bool,
+    /// Something stands before the next member, which a separator has to part from it.
+    follows: bool,
     counts: StatusCounts,
+    _held: Held,
 }
 
 /// A body of the whole list.
-pub(crate) fn body(registry: Arc<Registry>, clock: Arc<dyn Clock>, kind: Kind, gzip: bool) -> Body {
-    Body::new(Streamed {
+///
+/// # Errors
+/// `Busy` when too much is held for other readers.
+pub(crate) fn body(
+    (registry, clock): (Arc<Registry>, Arc<dyn Clock>),
+    budget: &Arc<Budget>,
+    kind: Kind,
+    gzip: bool,
+) -> Result<Body, Error> {
+    let apps = registry.applications("");
+    let held = budget.hold(size(&apps))?;
+    let streamed = Streamed {
         registry,
         clock,
-        all: Selectors::new(vec![Selector::default()]),
         kind,
         gzip: gzip.then(Sum::default),
         stage: Stage::Opening,
-        open_app: None,
+        apps: apps.into_iter(),
+        entries: Vec::new().into_iter(),
+        is_open: false,
+        follows: false,
         counts: StatusCounts::default(),
-    })
+        _held: held,
+    };
+    let parts = stream::unfold(streamed, async |mut streamed| {
+        let part = streamed.next_part().await?;
+        Some((Ok::<_, Infallible>(part), streamed))
+    });
+    Ok(Body::from_stream(parts))
+}
+
+/// What a reader holds: the applications, and one of them open.
+fn size(apps: &[AppSummary]) -> usize {
+    let largest = apps.iter().map(|app| app.digest.counts.total()).max().unwrap_or_default();
+    let largest = usize::try_from(largest).unwrap_or(usize::MAX);
+    size_of_val(apps).saturating_add(largest.saturating_mul(size_of::<Entry>()))
 }
 
 impl Streamed {
-    fn next_part(&mut self) -> Option<Bytes> {
+    async fn next_part(&mut self) -> Option<Bytes> {
         match std::mem::replace(&mut self.stage, Stage::Done) {
             Stage::Opening => {
-                self.stage = Stage::Listing(None);
+                self.stage = Stage::Listing;
                 Some(self.opened())
             }
-            Stage::Listing(after) => Some(self.listed(after.as_ref())),
+            Stage::Listing => {
+                self.stage = Stage::Listing;
+                let plain = self.listed().await;
+                Some(self.encoded(plain))
+            }
             Stage::Trailing => self.gzip.take().map(|sum| sum.trailer()),
             Stage::Done => None,
         }
@@ -72,47 +111,67 @@ impl Streamed {
         if self.gzip.is_some() { [HEADER, &encoded].concat().into() } else { encoded }
     }
 
-    fn listed(&mut self, after: Option<&InstanceKey>) -> Bytes {
-        let page = self.registry.page(&self.all, after, PAGE, self.clock.now());
-        let mut plain = Vec::with_capacity(64 * 1024);
-        for registration in &page.instances {
-            self.append(&mut plain, registration);
-        }
-        match page.next {
-            Some(next) => self.stage = Stage::Listing(Some(next)),
-            None => {
-                self.close(&mut plain);
+    async fn listed(&mut self) -> Vec<u8> {
+        let mut plain = Vec::with_capacity(2 * PART);
+        while plain.len() < PART {
+            if let Some(entry) = self.entries.next() {
+                self.append(&mut plain, &entry);
+            } else if let Some(app) = self.apps.next() {
+                self.open(&mut plain, app).await;
+            } else {
+                self.close_application(&mut plain);
+                let end = wire::close_unhashed_list("1", &self.counts.hash_code(), self.kind.format);
+                plain.extend_from_slice(&end);
                 self.stage = Stage::Trailing;
+                break;
             }
         }
-        self.encoded(plain)
+        plain
     }
 
-    fn append(&mut self, out: &mut Vec<u8>, registration: &Registration) {
+    fn append(&mut self, out: &mut Vec<u8>, entry: &Entry) {
         let Kind { format, shape } = self.kind;
-        let app = &registration.instance.key.app;
-        match self.open_app.as_deref() {
-            Some(open) if open == app => out.extend_from_slice(wire::separator(format)),
-            Some(_) => {
-                wire::close_application(out, format);
-                out.extend_from_slice(wire::separator(format));
-                wire::open_application(out, app, format);
-            }
-            None => wire::open_application(out, app, format),
-        }
-        if self.open_app.as_deref() != Some(app) {
-            self.open_app = Some(app.clone());
-        }
+        let registration = entry.registration();
         self.counts.add(registration.status());
-        wire::instance(out, registration, None, format, shape);
+        self.separate(out);
+        wire::instance(out, &registration, None, format, shape);
     }
 
-    fn close(&mut self, out: &mut Vec<u8>) {
-        let format = self.kind.format;
-        if self.open_app.take().is_some() {
-            wire::close_application(out, format);
+    /// Begins an application, unless it lost its last instance meanwhile.
+    async fn open(&mut self, out: &mut Vec<u8>, app: AppSummary) {
+        let entries = self.entries_of(&app).await;
+        if entries.is_empty() {
+            return;
         }
-        out.extend_from_slice(&wire::close_unhashed_list("1", &self.counts.hash_code(), format));
+        self.close_application(out);
+        self.separate(out);
+        wire::open_application(out, &app.name, self.kind.format);
+        self.entries = entries.into_iter();
+        (self.is_open, self.follows) = (true, false);
+    }
+
+    async fn entries_of(&self, app: &AppSummary) -> Vec<Entry> {
+        let now = self.clock.now();
+        if app.digest.counts.total() <= INLINE_MAX {
+            return self.registry.entries("", &app.name, now);
+        }
+        let (registry, name) = (Arc::clone(&self.registry), app.name.clone());
+        let work = tokio::task::spawn_blocking(move || registry.entries("", &name, now));
+        // It fails when the runtime ends, and then nobody reads on.
+        work.await.unwrap_or_default()
+    }
+
+    fn close_application(&mut self, out: &mut Vec<u8>) {
+        if std::mem::take(&mut self.is_open) {
+            wire::close_application(out, self.kind.format);
+            self.follows = true;
+        }
+    }
+
+    fn separate(&mut self, out: &mut Vec<u8>) {
+        if std::mem::replace(&mut self.follows, true) {
+            out.extend_from_slice(wire::separator(self.kind.format));
+        }
     }
 
     fn encoded(&mut self, plain: Vec<u8>) -> Bytes {
@@ -120,21 +179,5 @@ impl Streamed {
         let deflated = Deflated::of(&plain);
         sum.add(&deflated);
         deflated.bytes
-    }
-}
-
-impl http_body::Body for Streamed {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.next_part().map(|part| Ok(Frame::data(part))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        matches!(self.stage, Stage::Done)
     }
 }

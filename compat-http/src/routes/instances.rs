@@ -8,7 +8,7 @@ use http::request::Parts;
 
 use super::caller::Caller;
 use super::overrides::not_found_first;
-use super::{Answer, App, document, key, query};
+use super::{Answer, App, key, query};
 use crate::body;
 use crate::error::{self, Error, in_legacy_words};
 use crate::negotiate::Format;
@@ -99,8 +99,10 @@ fn take_told_override(app: &App, name: &str, id: &str, query: &str, caller: &Cal
 pub(super) fn cancel(app: &App, parts: &Parts, name: &str, id: &str) -> Answer {
     let caller = app.caller(parts);
     let name = canonical_app(name);
-    let cancelled =
-        app.registry.cancel(key(&name, id), Claim::Next, &caller.origin, app.now()).map_err(legacy)?;
+    let key = key(&name, id);
+    // Unlike other writes by path, a cancel remembers a key that it does not find.
+    key.validate(&app.registry.config().limits).map_err(in_legacy_words)?;
+    let cancelled = app.registry.cancel(key, Claim::Next, &caller.origin, app.now()).map_err(legacy)?;
     if cancelled.existed { Ok(error::empty(StatusCode::OK)) } else { Err(Error::NotFound) }
 }
 
@@ -133,14 +135,14 @@ fn metadata_of(query: &str) -> Result<Metadata, Error> {
 pub(super) fn one(app: &App, parts: &Parts, name: &str, id: &str) -> Answer {
     let found = app.registry.get(key(&canonical_app(name), id), app.now()).ok_or(Error::NotFound)?;
     let format = Format::accepted(&parts.headers);
-    Ok(document(wire::instance_document(&found, format), format))
+    app.document(wire::instance_document(&found, format), format)
 }
 
 /// One instance by its id alone.
 pub(super) fn by_id(app: &App, parts: &Parts, id: &str) -> Answer {
     let found = app.registry.find_by_id("", id, app.now()).ok_or(Error::NotFound)?;
     let format = Format::accepted(&parts.headers);
-    Ok(document(wire::instance_document(&found, format), format))
+    app.document(wire::instance_document(&found, format), format)
 }
 
 /// The refusal in the words of this surface.

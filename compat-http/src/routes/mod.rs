@@ -13,13 +13,15 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
-use heureka_model::{Clock, KeyRef, Now};
+use heureka_model::{Clock, KeyRef, Now, Selector, Selectors};
 use heureka_registry::Registry;
 use http::header::{ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
+use tokio::sync::Semaphore;
 
 use crate::body;
+use crate::budget::Budget;
 use crate::cache::{Cache, Kind, Scope};
 use crate::config::Config;
 use crate::error::{self, Error};
@@ -28,6 +30,13 @@ use crate::telemetry::Telemetry;
 use caller::{Caller, Trusted};
 use path::Resource;
 
+/// Instances that a request looks at on the thread that serves others as well.
+const INLINE_MAX: usize = 2048;
+/// What may be built and unsent even where nothing is to be kept.
+const UNSENT_MIN: usize = 16 << 20;
+/// Large documents that are built at the same time: each is as large as its application.
+const BUILDERS: usize = 4;
+
 /// What every request needs.
 pub(crate) struct App {
     registry: Arc<Registry>,
@@ -35,6 +44,9 @@ pub(crate) struct App {
     config: Config,
     trusted: Trusted,
     cache: Arc<Cache>,
+    budget: Arc<Budget>,
+    /// Turns to build a large document.
+    turns: Arc<Semaphore>,
     telemetry: Telemetry,
 }
 
@@ -56,9 +68,13 @@ pub(crate) async fn serve(State(app): State<Arc<App>>, request: Request<Body>) -
 
 impl App {
     pub(crate) fn new(registry: Arc<Registry>, clock: Arc<dyn Clock>, config: Config) -> Self {
+        let budget = Budget::new(config.cache_max_bytes.max(UNSENT_MIN));
+        let cache = Cache::new(Arc::clone(&registry), Arc::clone(&clock), &config, Arc::clone(&budget));
         Self {
             trusted: Trusted::new(&config.trusted_peers, &config.trusted_proxies),
-            cache: Arc::new(Cache::new(Arc::clone(&registry), Arc::clone(&clock), &config)),
+            cache: Arc::new(cache),
+            budget,
+            turns: Arc::new(Semaphore::new(BUILDERS)),
             telemetry: Telemetry::new(),
             registry,
             clock,
@@ -88,11 +104,11 @@ impl App {
         match resource {
             Resource::Applications => apps::list(self, parts, Scope::Full).await,
             Resource::Delta => apps::list(self, parts, Scope::Delta).await,
-            Resource::Application(app) => apps::one(self, parts, app),
+            Resource::Application(app) => apps::one(self, parts, app).await,
             Resource::Instance(app, id) => instances::one(self, parts, app, id),
             Resource::InstanceById(id) => instances::by_id(self, parts, id),
-            Resource::Vip(vip) => vips::plain(self, parts, vip),
-            Resource::SecureVip(vip) => vips::secure(self, parts, vip),
+            Resource::Vip(vip) => vips::plain(self, parts, vip).await,
+            Resource::SecureVip(vip) => vips::secure(self, parts, vip).await,
             Resource::Status(..) | Resource::Metadata(..) => Err(not_allowed(resource)),
         }
     }
@@ -112,6 +128,38 @@ impl App {
 
     fn now(&self) -> Now {
         self.clock.now()
+    }
+
+    /// Live instances of an application, or of all.
+    fn weight(&self, app: Option<&str>) -> usize {
+        let apps = app.map(str::to_owned).into_iter().collect();
+        self.registry.weight(&Selectors::new(vec![Selector { apps, ..Selector::default() }]))
+    }
+
+    /// A document of so many instances, or one for which so many are looked at.
+    async fn build(
+        &self,
+        instances: usize,
+        work: impl FnOnce() -> Vec<u8> + Send + 'static,
+    ) -> Result<Vec<u8>, Error> {
+        if instances <= INLINE_MAX {
+            return Ok(work());
+        }
+        let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(|_| Error::Unavailable)?;
+        self.budget.check()?;
+        let work = move || {
+            // Not given back when the caller goes away, but when the work is done.
+            let _turn = turn;
+            work()
+        };
+        tokio::task::spawn_blocking(work).await.map_err(|_| Error::Unavailable)
+    }
+
+    /// A document as an answer.
+    fn document(&self, content: Vec<u8>, format: Format) -> Answer {
+        let mut answer = Response::new(Body::from(self.budget.keep(content)?));
+        answer.headers_mut().insert(CONTENT_TYPE, format.content_type());
+        Ok(answer)
     }
 
     /// Who calls; a claim to be a peer that is not believed is counted.
@@ -142,13 +190,6 @@ fn options(resource: &Resource<'_>) -> Response<Body> {
 /// Form of a list that the caller asks for.
 fn kind(parts: &Parts) -> Kind {
     Kind { format: Format::accepted(&parts.headers), shape: Shape::accepted(&parts.headers) }
-}
-
-/// A document as an answer.
-fn document(content: Vec<u8>, format: Format) -> Response<Body> {
-    let mut answer = Response::new(Body::from(content));
-    answer.headers_mut().insert(CONTENT_TYPE, format.content_type());
-    answer
 }
 
 /// A list out of the cache as an answer.

@@ -9,6 +9,8 @@ mod xml;
 mod xml_names;
 mod xml_reader;
 
+use std::borrow::Borrow;
+
 use heureka_model::{Action, Registration};
 
 pub(crate) use draft::Draft;
@@ -40,9 +42,9 @@ pub(crate) fn instance_document(registration: &Registration, format: Format) -> 
 }
 
 /// One application as a document of its own.
-pub(crate) fn application_document(
+pub(crate) fn application_document<R: Borrow<Registration>>(
     name: &str,
-    instances: &[Registration],
+    instances: impl Iterator<Item = (Option<Action>, R)>,
     format: Format,
     shape: Shape,
 ) -> Vec<u8> {
@@ -51,16 +53,16 @@ pub(crate) fn application_document(
         Format::Xml => (b"", b""),
     };
     let mut out = before.to_vec();
-    application(&mut out, name, instances.iter().map(|instance| (None, instance)), format, shape);
+    application(&mut out, name, instances, format, shape);
     out.extend_from_slice(after);
     out
 }
 
 /// One application as a member of a list. JSON members are separated by [`separator`].
-pub(crate) fn application<'a>(
+pub(crate) fn application<R: Borrow<Registration>>(
     out: &mut Vec<u8>,
     name: &str,
-    instances: impl Iterator<Item = (Option<Action>, &'a Registration)>,
+    instances: impl Iterator<Item = (Option<Action>, R)>,
     format: Format,
     shape: Shape,
 ) {
@@ -69,7 +71,7 @@ pub(crate) fn application<'a>(
         if position > 0 {
             out.extend_from_slice(separator(format));
         }
-        instance(out, registration, action, format, shape);
+        instance(out, registration.borrow(), action, format, shape);
     }
     close_application(out, format);
 }

@@ -8,6 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use heureka_compat_http::Config;
 use proptest::prelude::*;
+use tower::ServiceExt as _;
 
 use crate::support::{Answer, DATA_CENTER, Draft, Server};
 
@@ -256,6 +257,56 @@ async fn cancelling_what_is_not_there_shows_nowhere() {
     assert_eq!(server.delta_actions("GOOD").await, [("g1".to_owned(), "ADDED".to_owned())]);
     assert!(server.delta_actions("NOPE").await.is_empty());
     assert_untouched(&server, server.registry.head()).await;
+}
+
+#[tokio::test]
+async fn a_key_that_nobody_may_register_is_not_remembered_either() {
+    let server = busy().await;
+    let long = "x".repeat(3900);
+    for (path, field) in [(format!("/{long}/n1"), "app: has "), (format!("/GOOD/{long}"), "instanceId: has ")]
+    {
+        let answer = server.delete(&path).await;
+        assert_eq!(answer.status, 400);
+        assert!(answer.text().starts_with(field), "{}", answer.text());
+        for change in ["", "/status?value=UP", "/metadata?k=v"] {
+            let path = format!("/eureka/apps{path}{change}");
+            server.send("PUT", &path, &[], Body::empty()).await.assert_quiet(404);
+        }
+    }
+    assert_eq!(server.registry.stats().tombstones, 0);
+    server.delete("/GOOD/gone").await.assert_quiet(404);
+    assert_eq!(server.registry.stats().tombstones, 1);
+}
+
+#[tokio::test]
+async fn documents_that_nobody_reads_are_bounded() {
+    let config = Config { cache_max_bytes: 0, ..Config::default() };
+    let server = Server::with(config, heureka_registry::Config::default());
+    let value = "x".repeat(250_000);
+    for number in 0..8 {
+        let extra = format!(r#","metadata":{{"a":"{value}","b":"{value}"}}"#);
+        server.register(&Draft::new("BIG", &format!("b{number}"), "UP", 1).extra(&extra)).await;
+    }
+    server.register(&Draft::new("GOOD", "g1", "UP", 1)).await;
+    let ask = async |path: &str| {
+        let request = http::Request::get(path).body(Body::empty()).unwrap();
+        server.router().oneshot(request).await.unwrap()
+    };
+    let mut unread = Vec::new();
+    while let answer = ask("/eureka/apps/BIG").await
+        && answer.status() == 200
+    {
+        unread.push(answer);
+    }
+    assert_eq!(unread.len(), 5, "of 4 MB each under a bound of 16 MiB, the last of them over it");
+    for path in ["/eureka/apps/BIG", "/eureka/apps/BIG/b1", "/eureka/vips/BIG", "/eureka/apps"] {
+        let refused = ask(path).await;
+        assert_eq!(refused.status(), 503, "{path}");
+        assert_eq!(refused.headers()["retry-after"], "5");
+    }
+    assert_eq!(ask("/eureka/apps/GOOD").await.status(), 200);
+    drop(unread.pop());
+    assert_eq!(ask("/eureka/apps/BIG").await.status(), 200);
 }
 
 /// Bytes near a valid registration: cut, flipped, doubled, or something else entirely.

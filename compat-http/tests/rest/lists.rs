@@ -82,6 +82,48 @@ async fn a_list_too_large_to_keep_is_streamed_and_says_the_same() {
     assert_eq!(answer.json()["applications"]["application"], serde_json::json!([]));
 }
 
+/// Ids of a document in the order of their text, and the hash unless it is one application.
+fn told(answer: &Answer) -> (Vec<String>, Option<String>) {
+    let document = answer.json();
+    let apps = match &document["applications"]["application"] {
+        serde_json::Value::Array(apps) => apps.clone(),
+        _ => vec![document["application"].clone()],
+    };
+    let instances = apps.iter().flat_map(|app| app["instance"].as_array().unwrap());
+    let mut ids: Vec<_> = instances.map(|one| one["instanceId"].as_str().unwrap().to_owned()).collect();
+    ids.sort_unstable();
+    (ids, document["applications"]["apps__hashcode"].as_str().map(str::to_owned))
+}
+
+#[tokio::test]
+async fn applications_of_thousands_read_like_small_ones() {
+    let server = Server::with(
+        Config { cache_max_bytes: 100_000, ..Config::default() },
+        heureka_registry::Config::default(),
+    );
+    let mut all = Vec::new();
+    for number in 0..2500 {
+        let app = if number < 100 { "SMALL" } else { "LARGE" };
+        let secure = if number % 50 == 0 { "fifty" } else { "other" };
+        let extra = format!(r#","secureVipAddress":"none, {secure}""#);
+        all.push(format!("i{number:04}"));
+        server.register(&Draft::new(app, &all[number], "UP", 1).extra(&extra)).await;
+    }
+    let read = async |path: &str| {
+        told(&server.send("GET", path, &[("accept", "application/json")], Body::empty()).await)
+    };
+    let (small, large) = (all[..100].to_vec(), all[100..].to_vec());
+    let fifties: Vec<_> = all.iter().step_by(50).cloned().collect();
+    assert_eq!(read("/eureka/apps/LARGE").await, (large.clone(), None));
+    assert_eq!(read("/eureka/vips/LARGE").await, (large, Some("UP_2400_".into())));
+    assert_eq!(read("/eureka/vips/SMALL").await, (small, Some("UP_100_".into())));
+    assert_eq!(read("/eureka/svips/fifty").await, (fifties, Some("UP_50_".into())));
+    assert_eq!(read("/eureka/vips/small").await, (vec![], Some(String::new())));
+    let streamed = list(&server, "application/json", false).await;
+    assert_eq!(streamed.header("content-length"), None);
+    assert_eq!(told(&streamed), (all, Some("UP_2500_".into())));
+}
+
 #[tokio::test]
 async fn head_tells_length_and_type_without_a_body() {
     let server = filled(Config::default()).await;

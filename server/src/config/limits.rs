@@ -11,7 +11,7 @@ use super::value::Bytes;
 /// What one connection, request or instance may cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimitsConfig {
-    /// Open connections; 0: what the process may open, minus 512.
+    /// Open connections; 0: what the process may open, minus 512 but at least half of it.
     pub connections: u32,
     /// Time for the first request's first bytes and for a whole HTTP/2 preface.
     pub first_byte_timeout: Duration,
@@ -93,11 +93,11 @@ pub fn bytes_of(bytes: Bytes) -> usize {
 }
 
 pub(super) const SETTINGS: &[Setting] = &[
-    setting!("limits.connections", limits.connections: u32, "Open connections; further ones are closed at once. 0: the files that the process may open, minus 512."),
+    setting!("limits.connections", limits.connections: u32, "Open connections; further ones are closed at once. 0: the files that the process may open, minus 512 but at least half of them. A limit of files that leaves few is told by a warning at the start."),
     setting!("limits.first_byte_timeout", limits.first_byte_timeout: Duration, "Time for a new connection to say which protocol it speaks."),
     setting!("limits.header_timeout", limits.header_timeout: Duration, "Time for the header of a request from its first byte."),
-    setting!("limits.idle_timeout", limits.idle_timeout: Duration, "Time that an HTTP/1.1 connection may rest between requests."),
-    setting!("limits.body_timeout", limits.body_timeout: Duration, "Time without any progress after which the body of an HTTP request is given up."),
+    setting!("limits.idle_timeout", limits.idle_timeout: Duration, "Time that an HTTP/1.1 connection may rest between requests, or take in nothing of an answer."),
+    setting!("limits.body_timeout", limits.body_timeout: Duration, "Time without any progress after which the body of an HTTP request is given up; after this time it must also have brought 1 KiB/s on average."),
     setting!("limits.connection_age", limits.connection_age: Duration, "Age, give or take a fifth, at which a connection is asked to end so that load spreads again after a restart."),
     setting!("limits.connection_grace", limits.connection_grace: Duration, "Time from that request until the connection is cut."),
     setting!("limits.header_count", limits.header_count: u32, "Headers of a request."),

@@ -1,5 +1,6 @@
 //! Where settings are said, from the weakest source to the strongest.
 
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -11,8 +12,9 @@ use super::{Config, ConfigError, Problem, settings};
 pub struct Sources {
     /// TOML file.
     pub file: Option<PathBuf>,
-    /// Environment: names and values. Those without the prefix `HEUREKA_` and a double underscore are not ours.
-    pub environment: Vec<(String, String)>,
+    /// Environment: names and values. Those without the prefix `HEUREKA_` and a double underscore are not ours;
+    /// those that are and hold something else than UTF-8 are refused.
+    pub environment: Vec<(OsString, OsString)>,
     /// Flags.
     pub flags: Vec<Flag>,
 }
@@ -106,10 +108,12 @@ fn from_section(section: &str, value: &toml::Value, source: &Source) -> Vec<Stat
 
 /// Kubernetes sets variables such as `HEUREKA_SERVICE_HOST` for a service of that name, so only those with a
 /// double underscore are taken for settings.
-fn from_variable(name: &str, value: &str) -> Option<Statement> {
+fn from_variable(name: &OsStr, value: &OsStr) -> Option<Statement> {
+    let name = name.to_string_lossy();
     let (section, key) = name.strip_prefix("HEUREKA_")?.split_once("__")?;
     let key = format!("{section}.{key}").to_lowercase();
-    Some(Statement { key, source: Source::Variable(name.to_owned()), raw: Some(Raw::One(value.to_owned())) })
+    let raw = value.to_str().map_or(Raw::NoText, |value| Raw::One(value.to_owned()));
+    Some(Statement { key, source: Source::Variable(name.into_owned()), raw: Some(raw) })
 }
 
 fn from_flag(flag: &Flag) -> Statement {

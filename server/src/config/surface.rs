@@ -84,7 +84,7 @@ impl Default for LogConfig {
 
 pub(super) const SETTINGS: &[Setting] = &[
     setting!("compat.cache_min_interval", compat.cache_min_interval: Interval, "Shortest time between two encodings of a changed REST answer. `auto`: none up to 10,000 instances, 100 ms above."),
-    setting!("compat.cache_max_bytes", compat.cache_max_bytes: Bytes, "Size of all encoded REST answers."),
+    setting!("compat.cache_max_bytes", compat.cache_max_bytes: Bytes, "Size of all encoded REST answers that are kept. As much again, but at least 16 MiB, may be built for single readers and wait to be sent; beyond it large answers are a 503."),
     setting!("peer.trusted", peer.trusted: Vec<IpAddr>, "Addresses whose `x-netflix-discovery-replication` header counts. From any other it is ignored."),
     setting!("log.filter", log.filter: String, "`error`, `warn`, `info`, `debug`, `trace` or `off`, also per module: `info,heureka_server=debug`."),
     setting!("log.format", log.format: LogFormat, "Lines for people or JSON objects; both on standard error."),

@@ -14,6 +14,8 @@ pub(super) enum Raw {
     One(String),
     /// A TOML array.
     Many(Vec<String>),
+    /// Bytes that are not UTF-8.
+    NoText,
 }
 
 /// A type that settings have.
@@ -47,6 +49,7 @@ impl Raw {
         match self {
             Self::One(text) => Ok(text.trim()),
             Self::Many(_) => Err("expected one value, got a list".into()),
+            Self::NoText => Err("is not valid UTF-8".into()),
         }
     }
 }
@@ -192,9 +195,7 @@ impl Value for Vec<IpAddr> {
     fn parse(raw: &Raw) -> Result<Self, String> {
         let items = match raw {
             Raw::Many(items) => items.clone(),
-            Raw::One(text) => {
-                text.split(',').filter(|item| !item.trim().is_empty()).map(str::to_owned).collect()
-            }
+            one => one.one()?.split(',').filter(|item| !item.trim().is_empty()).map(str::to_owned).collect(),
         };
         items.into_iter().map(|item| IpAddr::parse(&Raw::One(item))).collect()
     }

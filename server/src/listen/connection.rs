@@ -27,6 +27,8 @@ const SEND_BUFFER: usize = 128 << 10;
 /// Streams that a client resets before they were taken up: the defence against rapid reset.
 const PENDING_RESETS: usize = 20;
 const LOCAL_ERROR_RESETS: usize = 256;
+/// The protocol library panics at a smaller one.
+const H1_BUFFER_MIN: usize = 8 << 10;
 /// A peer that is gone without a word is noticed within 30 s.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
@@ -98,7 +100,7 @@ where
         .max_concurrent_streams(limits.streams_per_connection)
         .max_pending_accept_reset_streams(PENDING_RESETS)
         .max_local_error_reset_streams(LOCAL_ERROR_RESETS)
-        .max_header_list_size(u32::try_from(limits.header_bytes.0).unwrap_or(u32::MAX))
+        .max_header_list_size(h2_header_list(limits))
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_send_buf_size(SEND_BUFFER)
@@ -132,9 +134,16 @@ async fn cut(listen: &Listen) {
     }
 }
 
-/// Room for the longest header that is allowed, request line included.
+/// Room for the longest header that is allowed, request line included. What fits in here and is too long all the
+/// same is refused when the request is looked at.
 fn h1_buffer(limits: &LimitsConfig) -> usize {
-    bytes_of(limits.header_bytes) + bytes_of(limits.uri_bytes) + (1 << 10)
+    (bytes_of(limits.header_bytes) + bytes_of(limits.uri_bytes) + (1 << 10)).max(H1_BUFFER_MIN)
+}
+
+/// What the library takes before it refuses by itself, in plain HTTP. Twice the room, since that also counts the path
+/// and 32 bytes for each header, so that a gRPC client whose headers are too long is told in its own language.
+fn h2_header_list(limits: &LimitsConfig) -> u32 {
+    u32::try_from(2 * h1_buffer(limits)).unwrap_or(u32::MAX)
 }
 
 fn closed(ended: &hyper::Result<()>) -> Closed {

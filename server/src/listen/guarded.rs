@@ -33,7 +33,7 @@ pub(super) struct Turn(Arc<Turns>);
 pub(super) struct Waits {
     /// For the rest of a header.
     pub(super) header: Duration,
-    /// For the next request.
+    /// For the next request, or for the client to take in any part of an answer.
     pub(super) idle: Duration,
 }
 
@@ -55,6 +55,9 @@ enum Waiting {
     Request(u64),
     /// The end of the header after this many turns.
     Header(u64),
+    /// Room for more of an answer. The library takes an answer over from its handler long before the client has
+    /// it, so this outlasts turns.
+    Room,
 }
 
 impl Turns {
@@ -90,6 +93,9 @@ impl<S> Guarded<S> {
 
     fn heard(&mut self) {
         let count = self.turns.count();
+        if self.waiting == Waiting::Room {
+            return;
+        }
         if count.is_multiple_of(2) && self.waiting != Waiting::Header(count) {
             self.arm(Waiting::Header(count), self.waits.header);
         }
@@ -97,6 +103,9 @@ impl<S> Guarded<S> {
 
     fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let count = self.turns.count();
+        if self.waiting == Waiting::Room {
+            return self.poll_timer(cx);
+        }
         if !count.is_multiple_of(2) {
             self.waiting = Waiting::No;
             return Poll::Pending;
@@ -104,8 +113,32 @@ impl<S> Guarded<S> {
         if !matches!(self.waiting, Waiting::Request(turn) | Waiting::Header(turn) if turn == count) {
             self.arm(Waiting::Request(count), self.waits.idle);
         }
+        self.poll_timer(cx)
+    }
+
+    fn poll_timer<T>(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         ready!(self.timer.as_mut().poll(cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    /// A client that takes nothing in is waited for; one that takes something in begins its time anew.
+    fn wrote(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        match written {
+            Poll::Pending => {
+                if self.waiting != Waiting::Room {
+                    self.arm(Waiting::Room, self.waits.idle);
+                }
+                self.poll_timer(cx)
+            }
+            written => {
+                if self.waiting == Waiting::Room {
+                    self.waiting = Waiting::No;
+                    // The answer may be out with this, and then nobody would set the time to rest.
+                    self.turns.reader.wake();
+                }
+                written
+            }
+        }
     }
 }
 
@@ -132,7 +165,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write(cx, buf)
+        let written = Pin::new(&mut self.socket).poll_write(cx, buf);
+        self.wrote(cx, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -148,7 +182,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write_vectored(cx, bufs)
+        let written = Pin::new(&mut self.socket).poll_write_vectored(cx, bufs);
+        self.wrote(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -158,8 +193,14 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+    use std::convert::Infallible;
 
+    use hyper::service::service_fn;
+    use hyper_util::rt::TokioIo;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+    use tokio::task::JoinHandle;
+
+    use super::super::body::Answer;
     use super::*;
 
     const WAITS: Waits = Waits { header: Duration::from_secs(10), idle: Duration::from_secs(75) };
@@ -209,6 +250,52 @@ mod tests {
         client.write_all(b"G").await.unwrap();
         assert_eq!(guarded.read_u8().await.unwrap(), b'G');
         assert_eq!(patience(&mut guarded).await, 10);
+    }
+
+    /// An HTTP/1.1 server whose one answer is larger than anything between it and its client, and its end.
+    fn served(guarded: Guarded<DuplexStream>, turns: Arc<Turns>) -> JoinHandle<bool> {
+        let service = service_fn(move |_| {
+            let turn = turns.begin();
+            let body = Answer::new(axum::body::Body::from(vec![b'x'; LARGE]), Some(turn));
+            async move { Ok::<_, Infallible>(http::Response::new(body)) }
+        });
+        let connection = hyper::server::conn::http1::Builder::new()
+            .header_read_timeout(None)
+            .serve_connection(TokioIo::new(guarded), service);
+        tokio::spawn(async move { connection.await.is_ok() })
+    }
+
+    const LARGE: usize = 1 << 20;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_slowly_gets_its_whole_answer() {
+        let (mut client, guarded, turns) = guarded();
+        let ended = served(guarded, turns);
+        client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        let (start, mut read) = (Instant::now(), 0);
+        let mut buffer = vec![0; 64];
+        while read < LARGE {
+            // Almost two weeks in all, by a clock that waits for nobody.
+            tokio::time::sleep(Duration::from_secs(70)).await;
+            let length = client.read(&mut buffer).await.unwrap();
+            assert_ne!(length, 0, "cut after {read} bytes");
+            read += length;
+        }
+        assert!(start.elapsed() > 100 * WAITS.idle);
+        let rest = Instant::now();
+        while client.read(&mut buffer).await.is_ok_and(|length| length > 0) {}
+        assert_eq!(rest.elapsed().as_secs(), 75);
+        ended.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_nothing_is_cut_after_the_idle_time() {
+        let (mut client, guarded, turns) = guarded();
+        let ended = served(guarded, turns);
+        client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        let start = Instant::now();
+        assert!(!ended.await.unwrap());
+        assert_eq!(start.elapsed().as_secs(), 75);
     }
 
     #[tokio::test(start_paused = true)]

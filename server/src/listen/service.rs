@@ -13,7 +13,7 @@ use http::{HeaderValue, Request, Response, StatusCode, Version, header};
 use hyper::body::Incoming;
 
 use super::Listen;
-use super::body::{Answer, Patient, Stalled};
+use super::body::{Answer, Upload};
 use super::guarded::{Turn, Turns};
 use crate::app::{self, Call};
 use crate::clock::Stopwatch;
@@ -65,7 +65,10 @@ impl Connection {
         let version = request.version();
         let call = self.listen.app.call_of(&request);
         let mut response = match self.refuse(&request) {
-            Some((status, reason)) => self.refusal(status, reason),
+            Some((status, reason)) => {
+                self.listen.metrics.refused(reason);
+                call.refusal(status)
+            }
             None => self.handle(request, &call).await,
         };
         if ends_connection(response.status()) && version < Version::HTTP_2 {
@@ -88,38 +91,39 @@ impl Connection {
         (!fits).then_some((StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, Refusal::Headers))
     }
 
-    fn refusal(&self, status: StatusCode, reason: Refusal) -> app::Response {
-        self.listen.metrics.refused(reason);
-        app::empty(status)
+    async fn handle(&self, request: Request<Incoming>, call: &Call) -> app::Response {
+        // A gRPC client may stream for hours with long pauses; its own deadlines apply.
+        if call.may_stream() {
+            return self.handled(request.map(axum::body::Body::new), call).await;
+        }
+        let reads_on = request.version() < Version::HTTP_2 && !request.headers().contains_key(header::EXPECT);
+        let (parts, body) = request.into_parts();
+        let upload = Upload::new(body);
+        let wait = self.listen.limits.body_timeout;
+        let body = axum::body::Body::new(upload.patient(wait));
+        let response = self.handled(Request::from_parts(parts, body), call).await;
+        if upload.is_stalled() {
+            self.listen.metrics.refused(Refusal::Body);
+            return app::empty(StatusCode::REQUEST_TIMEOUT);
+        }
+        if reads_on && response.status() == StatusCode::PAYLOAD_TOO_LARGE {
+            // Whether it ends in time makes no difference to the answer.
+            let _ = tokio::time::timeout(wait, upload.discard()).await;
+        }
+        response
     }
 
-    async fn handle(&self, request: Request<Incoming>, call: &Call) -> app::Response {
-        let stalled = Stalled::default();
-        let request = self.prepare(request, call, &stalled);
+    async fn handled(&self, mut request: app::Request, call: &Call) -> app::Response {
+        request.extensions_mut().insert(self.remote);
+        request.extensions_mut().insert(self.native.clone());
         let handled = AssertUnwindSafe(self.listen.app.call(request, call.surface)).catch_unwind().await;
         match handled {
-            Ok(_) if stalled.is_set() => self.refusal(StatusCode::REQUEST_TIMEOUT, Refusal::Body),
             Ok(response) => response,
             Err(_) => {
                 self.listen.metrics.panics.increment(1);
                 call.internal_error()
             }
         }
-    }
-
-    fn prepare(&self, request: Request<Incoming>, call: &Call, stalled: &Stalled) -> app::Request {
-        let wait = self.listen.limits.body_timeout;
-        let mut request = request.map(|body| {
-            // A gRPC client may stream for hours with long pauses; its own deadlines apply.
-            if call.may_stream() {
-                axum::body::Body::new(body)
-            } else {
-                axum::body::Body::new(Patient::new(body, wait, stalled.clone()))
-            }
-        });
-        request.extensions_mut().insert(self.remote);
-        request.extensions_mut().insert(self.native.clone());
-        request
     }
 }
 
