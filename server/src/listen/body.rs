@@ -18,6 +18,8 @@ pub(super) struct Patient {
     body: Incoming,
     wait: Duration,
     timer: Option<Pin<Box<Sleep>>>,
+    /// Something came since the timer was set.
+    moved: bool,
     stalled: Stalled,
 }
 
@@ -44,11 +46,14 @@ impl Stalled {
 
 impl Patient {
     pub(super) fn new(body: Incoming, wait: Duration, stalled: Stalled) -> Self {
-        Self { body, wait, timer: None, stalled }
+        Self { body, wait, timer: None, moved: false, stalled }
     }
 
     fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<BodyStalled> {
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(self.wait)));
+        if std::mem::take(&mut self.moved) {
+            timer.as_mut().reset(Instant::now() + self.wait);
+        }
         timer.as_mut().poll(cx).map(|()| {
             self.stalled.0.store(true, Ordering::Relaxed);
             BodyStalled
@@ -68,9 +73,7 @@ impl Body for Patient {
         match Pin::new(&mut this.body).poll_frame(cx) {
             Poll::Pending => this.poll_patience(cx).map(|error| Some(Err(error.into()))),
             Poll::Ready(frame) => {
-                if let Some(timer) = &mut this.timer {
-                    timer.as_mut().reset(Instant::now() + this.wait);
-                }
+                this.moved = true;
                 Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
             }
         }

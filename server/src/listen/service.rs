@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 
 use super::Listen;
 use super::body::{Answer, Patient, Stalled};
-use super::guarded::{Turn, Turns};
+use super::guarded::Turns;
 use crate::app::{self, Call};
 use crate::clock::Stopwatch;
 use crate::config::bytes_of;
@@ -55,26 +55,28 @@ impl hyper::service::Service<Request<Incoming>> for Requests {
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let connection = self.0.clone();
         let turn = connection.turns.as_ref().map(Turns::begin);
-        Box::pin(async move { Ok(connection.answer(request, turn).await) })
+        let begun = Stopwatch::start();
+        let version = request.version();
+        let call = connection.listen.app.call_of(&request);
+        let taken = match connection.refuse(&request) {
+            Some(refused) => Err(refused),
+            None => Ok(connection.prepare(request, &call)),
+        };
+        Box::pin(async move {
+            let response = match taken {
+                Ok((request, stalled)) => {
+                    let handling = connection.listen.app.call(request, call.surface);
+                    connection.handled(AssertUnwindSafe(handling).catch_unwind().await, &call, &stalled)
+                }
+                Err((status, reason)) => connection.refusal(status, reason),
+            };
+            connection.listen.metrics.answered(call.surface, response.status(), begun.seconds());
+            Ok(closing(response, version).map(|body| Answer::new(body, turn)))
+        })
     }
 }
 
 impl Connection {
-    async fn answer(&self, request: Request<Incoming>, turn: Option<Turn>) -> Response<Answer> {
-        let begun = Stopwatch::start();
-        let version = request.version();
-        let call = self.listen.app.call_of(&request);
-        let mut response = match self.refuse(&request) {
-            Some((status, reason)) => self.refusal(status, reason),
-            None => self.handle(request, &call).await,
-        };
-        if ends_connection(response.status()) && version < Version::HTTP_2 {
-            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-        }
-        self.listen.metrics.answered(call.surface, response.status(), begun.seconds());
-        response.map(|body| Answer::new(body, turn))
-    }
-
     /// What is wrong with a request's size. Over HTTP/2 the library has seen to most of it.
     fn refuse(&self, request: &Request<Incoming>) -> Option<(StatusCode, Refusal)> {
         let limits = &self.listen.limits;
@@ -93,10 +95,12 @@ impl Connection {
         app::empty(status)
     }
 
-    async fn handle(&self, request: Request<Incoming>, call: &Call) -> app::Response {
-        let stalled = Stalled::default();
-        let request = self.prepare(request, call, &stalled);
-        let handled = AssertUnwindSafe(self.listen.app.call(request, call.surface)).catch_unwind().await;
+    fn handled(
+        &self,
+        handled: std::thread::Result<app::Response>,
+        call: &Call,
+        stalled: &Stalled,
+    ) -> app::Response {
         match handled {
             Ok(_) if stalled.is_set() => self.refusal(StatusCode::REQUEST_TIMEOUT, Refusal::Body),
             Ok(response) => response,
@@ -107,7 +111,9 @@ impl Connection {
         }
     }
 
-    fn prepare(&self, request: Request<Incoming>, call: &Call, stalled: &Stalled) -> app::Request {
+    /// The request as handlers see it, and whether its body stood still.
+    fn prepare(&self, request: Request<Incoming>, call: &Call) -> (app::Request, Stalled) {
+        let stalled = Stalled::default();
         let wait = self.listen.limits.body_timeout;
         let mut request = request.map(|body| {
             // A gRPC client may stream for hours with long pauses; its own deadlines apply.
@@ -119,8 +125,16 @@ impl Connection {
         });
         request.extensions_mut().insert(self.remote);
         request.extensions_mut().insert(self.native.clone());
-        request
+        (request, stalled)
     }
+}
+
+/// Over HTTP/1.1 the answer tells that it is the connection's last.
+fn closing(mut response: app::Response, version: Version) -> app::Response {
+    if ends_connection(response.status()) && version < Version::HTTP_2 {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
 }
 
 /// What is left of such a request is not worth reading.
