@@ -23,6 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
     tonic_prost_build::configure()
         .build_transport(false)
+        .codec_path("crate::codec::SmallBuffers")
         .bytes(".")
         .btree_map(".")
         .compile_fds(descriptors)?;
