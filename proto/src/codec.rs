@@ -10,7 +10,7 @@ use heureka_model::{Invalid, Problem};
 use prost::Message;
 use prost::encoding::{WireType, decode_key, decode_varint};
 use tonic::Status;
-use tonic::codec::{Codec, DecodeBuf, Decoder};
+use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder};
 use tonic_prost::{ProstDecoder, ProstEncoder};
 
 use crate::v1;
@@ -18,6 +18,13 @@ use crate::v1;
 /// Entries of a list that are built at most: the most that any call takes, `BatchRenew`. Calls that take fewer
 /// say so themselves.
 pub const MAX_ENTRIES: usize = 10_000;
+
+/// First size of both buffers of a call; they grow with the message. Most messages are shorter, and the usual 8 KiB
+/// for each direction of each call and watch cost more than the message itself.
+const BUFFER: usize = 512;
+
+/// Encoded bytes after which a stream hands over what it has; as `tonic` has it.
+const HANDED_OVER: usize = 32 << 10;
 
 /// A message that may arrive.
 pub trait Bounded {
@@ -60,11 +67,11 @@ where
     type Decoder = BoundedDecoder<U>;
 
     fn encoder(&mut self) -> Self::Encoder {
-        ProstEncoder::default()
+        ProstEncoder::new(BufferSettings::new(BUFFER, HANDED_OVER))
     }
 
     fn decoder(&mut self) -> Self::Decoder {
-        BoundedDecoder(ProstDecoder::default())
+        BoundedDecoder(ProstDecoder::new(BufferSettings::new(BUFFER, HANDED_OVER)))
     }
 }
 
