@@ -25,6 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .build_transport(false)
         .bytes(".")
         .btree_map(".")
+        .codec_path("crate::codec::BoundedCodec")
         .compile_fds(descriptors)?;
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! `proto/heureka/registry/v1/*.proto`. This crate opens no socket and knows no transport: servers and clients
 //! bring theirs.
 
+pub mod codec;
 pub mod convert;
 
 /// Package `heureka.registry.v1`.

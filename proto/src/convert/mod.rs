@@ -17,6 +17,6 @@ mod version;
 
 pub use change::removal_reason;
 pub use key::BorrowedKey;
-pub use selector::{MAX_SELECTOR_ENTRIES, MAX_SELECTORS, selectors};
+pub use selector::{MAX_SELECTOR_ENTRIES, MAX_SELECTOR_TEXT, MAX_SELECTOR_TEXTS, MAX_SELECTORS, selectors};
 pub use status::{status, status_number};
 pub use time::{duration, timestamp, wall, wire_duration};

@@ -12,14 +12,19 @@ pub const MAX_SELECTORS: usize = 100;
 /// Entries of all repeated fields of all selectors of one request: each is compared with every change, so a
 /// subscription's price is bounded by this.
 pub const MAX_SELECTOR_ENTRIES: usize = 1000;
+/// Bytes of one text of a selector: as many as the longest name that is registered has, a virtual address list.
+pub const MAX_SELECTOR_TEXT: usize = 1024;
+/// Bytes of all texts of all selectors of one request: a subscription holds them as long as it lives.
+pub const MAX_SELECTOR_TEXTS: usize = 64 * 1024;
 
 /// The union of the selectors of a request, in which they stand as `selectors`.
 ///
 /// # Errors
-/// Too many selectors or entries, an unknown status or operator, unusable operands, an empty name.
+/// Too many selectors or entries, texts that are too long alone or together, an unknown status or operator, unusable operands, an empty name.
 pub fn selectors(wire: Vec<v1::InstanceSelector>) -> Result<Selectors, Invalid> {
     at_most("selectors", wire.len(), MAX_SELECTORS)?;
     at_most("selectors", wire.iter().map(entries).sum(), MAX_SELECTOR_ENTRIES)?;
+    at_most("selectors", wire.iter().flat_map(texts).map(String::len).sum(), MAX_SELECTOR_TEXTS)?;
     let parse = |(position, wire)| {
         selector(wire).map_err(|invalid: Invalid| invalid.within(&format!("selectors[{position}]")))
     };
@@ -29,13 +34,13 @@ pub fn selectors(wire: Vec<v1::InstanceSelector>) -> Result<Selectors, Invalid> 
 fn selector(wire: v1::InstanceSelector) -> Result<Selector, Invalid> {
     let canonical = |app: String| canonical_app(&app).into_owned();
     Ok(Selector {
-        namespace: wire.namespace,
+        namespace: text("namespace", wire.namespace)?,
         apps: named("apps", wire.apps)?.into_iter().map(canonical).collect(),
         vip_addresses: named("vip_addresses", wire.vip_addresses)?.into_iter().collect(),
         secure_vip_addresses: named("secure_vip_addresses", wire.secure_vip_addresses)?.into_iter().collect(),
         ids: named("ids", wire.ids)?.into_iter().collect(),
         statuses: statuses(&wire.statuses)?,
-        zones: wire.zones.into_iter().collect(),
+        zones: short("zones", wire.zones)?.into_iter().collect(),
         labels: labels(wire.labels)?,
     })
 }
@@ -44,8 +49,19 @@ fn selector(wire: v1::InstanceSelector) -> Result<Selector, Invalid> {
 fn named(field: &str, names: Vec<String>) -> Result<Vec<String>, Invalid> {
     match names.iter().position(String::is_empty) {
         Some(position) => Err(Invalid::missing(format!("{field}[{position}]"))),
-        None => Ok(names),
+        None => short(field, names),
     }
+}
+
+fn short(field: &str, texts: Vec<String>) -> Result<Vec<String>, Invalid> {
+    match texts.iter().map(String::len).enumerate().find(|(_, length)| *length > MAX_SELECTOR_TEXT) {
+        Some((position, length)) => Err(too_large(format!("{field}[{position}]"), length, MAX_SELECTOR_TEXT)),
+        None => Ok(texts),
+    }
+}
+
+fn text(field: &str, text: String) -> Result<String, Invalid> {
+    at_most(field, text.len(), MAX_SELECTOR_TEXT).map(|()| text)
 }
 
 fn statuses(numbers: &[i32]) -> Result<Vec<Status>, Invalid> {
@@ -64,20 +80,22 @@ fn labels(wire: Vec<v1::LabelRequirement>) -> Result<Vec<LabelRequirement>, Inva
 }
 
 fn label(wire: v1::LabelRequirement) -> Result<LabelRequirement, Invalid> {
+    let key = text("key", wire.key)?;
+    let values = short("values", wire.values)?;
     let operator = match v1::LabelOperator::try_from(wire.operator) {
-        Ok(v1::LabelOperator::In) => LabelOperator::In(wire.values.into_iter().collect()),
-        Ok(v1::LabelOperator::NotIn) => LabelOperator::NotIn(wire.values.into_iter().collect()),
-        Ok(v1::LabelOperator::Exists) => no_operand(&wire.values).map(|()| LabelOperator::Exists)?,
-        Ok(v1::LabelOperator::NotExists) => no_operand(&wire.values).map(|()| LabelOperator::NotExists)?,
-        Ok(v1::LabelOperator::AtLeast) => LabelOperator::AtLeast(number(&wire.values)?),
-        Ok(v1::LabelOperator::AtMost) => LabelOperator::AtMost(number(&wire.values)?),
+        Ok(v1::LabelOperator::In) => LabelOperator::In(values.into_iter().collect()),
+        Ok(v1::LabelOperator::NotIn) => LabelOperator::NotIn(values.into_iter().collect()),
+        Ok(v1::LabelOperator::Exists) => no_operand(&values).map(|()| LabelOperator::Exists)?,
+        Ok(v1::LabelOperator::NotExists) => no_operand(&values).map(|()| LabelOperator::NotExists)?,
+        Ok(v1::LabelOperator::AtLeast) => LabelOperator::AtLeast(number(&values)?),
+        Ok(v1::LabelOperator::AtMost) => LabelOperator::AtMost(number(&values)?),
         Ok(v1::LabelOperator::Unspecified) => return Err(Invalid::missing("operator")),
         Err(_) => {
             let problem = Problem::OutOfRange { value: wire.operator.into(), min: 1, max: 6 };
             return Err(Invalid::new("operator", problem));
         }
     };
-    LabelRequirement::new(wire.key, operator)
+    LabelRequirement::new(key, operator)
 }
 
 fn no_operand(values: &[String]) -> Result<(), Invalid> {
@@ -95,10 +113,17 @@ fn number(values: &[String]) -> Result<Number, Invalid> {
 }
 
 fn at_most(field: &str, actual: usize, limit: usize) -> Result<(), Invalid> {
-    if actual > limit {
-        return Err(Invalid::new(field, Problem::TooLarge { limit, actual }));
-    }
-    Ok(())
+    if actual > limit { Err(too_large(field, actual, limit)) } else { Ok(()) }
+}
+
+fn too_large(field: impl Into<String>, actual: usize, limit: usize) -> Invalid {
+    Invalid::new(field, Problem::TooLarge { limit, actual })
+}
+
+fn texts(wire: &v1::InstanceSelector) -> impl Iterator<Item = &String> {
+    let lists = [&wire.apps, &wire.vip_addresses, &wire.secure_vip_addresses, &wire.ids, &wire.zones];
+    let labels = wire.labels.iter().flat_map(|label| label.values.iter().chain([&label.key]));
+    lists.into_iter().flatten().chain(labels).chain([&wire.namespace])
 }
 
 fn entries(wire: &v1::InstanceSelector) -> usize {
@@ -159,6 +184,51 @@ mod tests {
         assert_eq!(selectors(vec![wide]).unwrap_err().field, "selectors");
         let operands = label("k", 1, &["x"; MAX_SELECTOR_ENTRIES]);
         assert_eq!(selectors(vec![operands]).unwrap_err().field, "selectors");
+    }
+
+    #[test]
+    fn every_text_is_bounded_alone() {
+        let base = v1::InstanceSelector::default;
+        let table = |length: usize| {
+            let long = "x".repeat(length);
+            let list = || vec!["x".to_owned(), "x".repeat(length)];
+            [
+                ("namespace", v1::InstanceSelector { namespace: long.clone(), ..base() }),
+                ("apps[1]", v1::InstanceSelector { apps: list(), ..base() }),
+                ("vip_addresses[1]", v1::InstanceSelector { vip_addresses: list(), ..base() }),
+                ("secure_vip_addresses[1]", v1::InstanceSelector { secure_vip_addresses: list(), ..base() }),
+                ("ids[1]", v1::InstanceSelector { ids: list(), ..base() }),
+                ("zones[1]", v1::InstanceSelector { zones: list(), ..base() }),
+                ("labels[1].key", label(&long, 3, &[])),
+                ("labels[1].values[1]", label("k", 1, &["x", &long])),
+            ]
+        };
+        for (field, most) in table(MAX_SELECTOR_TEXT) {
+            assert!(selectors(vec![most]).is_ok(), "{field}");
+        }
+        let problem = Problem::TooLarge { limit: MAX_SELECTOR_TEXT, actual: MAX_SELECTOR_TEXT + 1 };
+        for (field, more) in table(MAX_SELECTOR_TEXT + 1) {
+            let invalid = selectors(vec![base(), more]).unwrap_err();
+            assert_eq!(invalid, Invalid::new(format!("selectors[1].{field}"), problem.clone()));
+        }
+    }
+
+    #[test]
+    fn all_texts_are_bounded_together() {
+        let full = MAX_SELECTOR_TEXTS / MAX_SELECTOR_TEXT;
+        let most = || {
+            let ids = vec!["x".repeat(MAX_SELECTOR_TEXT); full - 1];
+            vec![v1::InstanceSelector {
+                ids,
+                zones: vec!["x".repeat(MAX_SELECTOR_TEXT)],
+                ..Default::default()
+            }]
+        };
+        assert!(selectors(most()).is_ok());
+        let more = v1::InstanceSelector { namespace: "x".into(), ..Default::default() };
+        let invalid = selectors(most().into_iter().chain([more]).collect()).unwrap_err();
+        let problem = Problem::TooLarge { limit: MAX_SELECTOR_TEXTS, actual: MAX_SELECTOR_TEXTS + 1 };
+        assert_eq!(invalid, Invalid::new("selectors", problem));
     }
 
     #[test]

@@ -8,15 +8,18 @@ const NANOS_PER_SECOND: i64 = 1_000_000_000;
 const NANOS_PER_MILLI: u32 = 1_000_000;
 /// Last second of the year 9999, the end of a well-formed timestamp.
 const MAX_TIMESTAMP: i64 = 253_402_300_799;
+/// The same in milliseconds, with the last of that second.
+const MAX_WALL: u64 = MAX_TIMESTAMP as u64 * 1000 + 999;
 /// Ten thousand years, the end of a well-formed duration.
 const MAX_DURATION: i64 = 315_576_000_000;
 
-/// A point on the wall clock as the wire has it.
+/// A point on the wall clock as the wire has it; one after the year 9999 reads as that year's last millisecond,
+/// since clients refuse a whole message for one malformed timestamp.
 #[must_use]
 pub fn timestamp(wall: Wall) -> prost_types::Timestamp {
-    let seconds = i64::try_from(wall.0 / 1000).unwrap_or(i64::MAX);
-    let nanos = (wall.0 % 1000) as i32 * NANOS_PER_MILLI as i32;
-    prost_types::Timestamp { seconds, nanos }
+    let millis = wall.0.min(MAX_WALL);
+    let nanos = (millis % 1000) as i32 * NANOS_PER_MILLI as i32;
+    prost_types::Timestamp { seconds: (millis / 1000) as i64, nanos }
 }
 
 /// A point on the wall clock; parts of a millisecond are dropped.
@@ -29,11 +32,11 @@ pub fn wall(field: &str, timestamp: &prost_types::Timestamp) -> Result<Wall, Inv
     Ok(Wall(seconds * 1000 + nanos / u64::from(NANOS_PER_MILLI)))
 }
 
-/// A duration as the wire has it.
+/// A duration as the wire has it; one beyond ten thousand years reads as these.
 #[must_use]
 pub fn wire_duration(duration: Duration) -> prost_types::Duration {
-    let seconds = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
-    prost_types::Duration { seconds, nanos: duration.subsec_nanos() as i32 }
+    let duration = duration.min(Duration::from_secs(MAX_DURATION as u64));
+    prost_types::Duration { seconds: duration.as_secs() as i64, nanos: duration.subsec_nanos() as i32 }
 }
 
 /// A duration.
@@ -55,6 +58,8 @@ fn within(field: &str, value: i64, max: i64) -> Result<u64, Invalid> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -74,6 +79,27 @@ mod tests {
             let length = Duration::from_millis(millis);
             assert_eq!(duration("for", &wire_duration(length)), Ok(length));
         }
-        assert_eq!(timestamp(Wall(u64::MAX)).seconds, 18_446_744_073_709_551);
+    }
+
+    #[test]
+    fn times_end_with_the_year_9999() {
+        let last = prost_types::Timestamp { seconds: 253_402_300_799, nanos: 999_000_000 };
+        for beyond in [253_402_300_799_999, 253_402_300_800_000, (1 << 63) - 2, u64::MAX] {
+            assert_eq!(timestamp(Wall(beyond)), last);
+        }
+        assert_eq!(timestamp(Wall(253_402_300_799_998)).nanos, 998_000_000);
+    }
+
+    proptest! {
+        #[test]
+        fn every_converted_time_is_well_formed(millis in any::<u64>(), shift in 0..64_u32, nanos in 0..1_000_000_000_u32) {
+            let millis = millis >> shift;
+            let time = timestamp(Wall(millis));
+            prop_assert!((0..=253_402_300_799).contains(&time.seconds) && (0..=999_999_999).contains(&time.nanos));
+            let length = wire_duration(Duration::new(millis, nanos));
+            prop_assert!((0..=315_576_000_000).contains(&length.seconds));
+            prop_assert!((0..=999_999_999).contains(&length.nanos));
+            prop_assert!(wall("at", &time).is_ok() && duration("for", &length).is_ok());
+        }
     }
 }

@@ -141,6 +141,11 @@ impl Log {
         self.head.load(Ordering::Acquire)
     }
 
+    /// The head once the change under way, if there is one, is complete.
+    pub(crate) fn settled_head(&self) -> u64 {
+        self.sequencer.lock().head
+    }
+
     pub(crate) fn floor(&self) -> u64 {
         self.floor.load(Ordering::Acquire)
     }

@@ -5,7 +5,6 @@
 
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, Hasher};
-use std::ops::Range;
 use std::time::Duration;
 
 use foldhash::fast::FixedState;
@@ -56,7 +55,8 @@ impl Tag {
 
 /// The texts of an instance.
 pub(crate) struct Flat<'a> {
-    fields: Vec<(Tag, &'a str, Range<usize>)>,
+    /// Tag, key and where the text ends.
+    fields: Vec<(Tag, &'a str, usize)>,
     text: String,
     marks: Marks,
     shape: u64,
@@ -87,7 +87,12 @@ impl<'a> Flat<'a> {
 
     /// Fields in order: tag, key inside the tag, marked text.
     pub(crate) fn fields(&self) -> impl ExactSizeIterator<Item = (Tag, &str, &str)> {
-        self.fields.iter().map(|(tag, key, range)| (*tag, *key, &self.text[range.clone()]))
+        let mut start = 0;
+        self.fields.iter().map(move |(tag, key, end)| {
+            let text = &self.text[start..*end];
+            start = *end;
+            (*tag, *key, text)
+        })
     }
 
     /// Hash of the tags and keys.
@@ -96,7 +101,8 @@ impl<'a> Flat<'a> {
     }
 
     fn empty(marks: Marks) -> Self {
-        Self { fields: Vec::with_capacity(40), text: String::with_capacity(512), marks, shape: 0 }
+        // Both stay below 1 KiB, which allocators hand out fastest, and suffice for most instances.
+        Self { fields: Vec::with_capacity(32), text: String::with_capacity(512), marks, shape: 0 }
     }
 
     fn seal(mut self) -> Self {
@@ -190,16 +196,14 @@ impl<'a> Flat<'a> {
     }
 
     fn push(&mut self, tag: Tag, key: &'a str, text: &str) {
-        let start = self.text.len();
         self.marks.mark(tag, text, &mut self.text);
-        self.fields.push((tag, key, start..self.text.len()));
+        self.fields.push((tag, key, self.text.len()));
     }
 
     /// Texts that we format ourselves hold no marks and repeat nothing.
     fn write(&mut self, tag: Tag, key: &'a str, format: impl FnOnce(&mut String)) {
-        let start = self.text.len();
         format(&mut self.text);
-        self.fields.push((tag, key, start..self.text.len()));
+        self.fields.push((tag, key, self.text.len()));
     }
 }
 

@@ -209,7 +209,8 @@ impl Subscription {
         }
         self.position = left_at.map_or(walked.position, |left| left - 1);
         self.safe = self.safe.max(self.position);
-        self.seam = registry.head();
+        // A change under way may have moved a key out of the reader's sight before it shows in the head.
+        self.seam = registry.log.settled_head();
     }
 
     fn examine(

@@ -2,14 +2,20 @@
 
 use std::sync::Arc;
 
-use heureka_model::{Clock, Now};
+use heureka_model::{Clock, Now, Selectors};
 use heureka_proto::convert::timestamp;
 use heureka_proto::v1;
 use heureka_registry::{Origin, Registry, Surface};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tonic::Extensions;
 
 use super::{Connection, Deps, Identity, Limits};
+
+/// Live instances that are looked at on a thread that serves requests: some milliseconds.
+const AT_ONCE: usize = 5000;
+/// Long readings at a time, so that they leave room for requests however many there are.
+const READINGS: usize = 4;
 
 /// What the services share.
 pub(super) struct Core {
@@ -18,12 +24,14 @@ pub(super) struct Core {
     pub(super) drain: CancellationToken,
     clock: Arc<dyn Clock>,
     identity: Identity,
+    readings: Arc<Semaphore>,
 }
 
 impl Core {
     pub(super) fn new(deps: Deps) -> Self {
         let Deps { registry, clock, identity, drain, limits } = deps;
-        Self { registry, limits, drain, clock, identity }
+        let readings = Arc::new(Semaphore::new(READINGS));
+        Self { registry, limits, drain, clock, identity, readings }
     }
 
     pub(super) fn now(&self) -> Now {
@@ -32,6 +40,24 @@ impl Core {
 
     pub(super) fn cluster(&self) -> &str {
         &self.identity.cluster_id
+    }
+
+    /// Whether a reading of everything that `selectors` may touch is long.
+    pub(super) fn is_long(&self, selectors: &Selectors) -> bool {
+        self.registry.weight(selectors) > AT_ONCE
+    }
+
+    /// Does a long reading beside the threads that serve requests.
+    pub(super) async fn aside<T: Send + 'static>(&self, reading: impl FnOnce() -> T + Send + 'static) -> T {
+        let turn = self.readings.clone().acquire_owned().await;
+        // The turn lasts as long as the reading, even when nobody waits for it any more.
+        let done = tokio::task::spawn_blocking(move || (reading(), drop(turn)).0).await;
+        match done {
+            Ok(done) => done,
+            Err(failed) if failed.is_panic() => std::panic::resume_unwind(failed.into_panic()),
+            // The runtime ends, and this task with it.
+            Err(_) => std::future::pending().await,
+        }
     }
 
     /// Header of an answer that reflects everything up to `revision`.
@@ -61,4 +87,12 @@ impl Core {
 pub(super) fn origin(extensions: &Extensions) -> Origin {
     let address = extensions.get::<Connection>().map(|connection| connection.0.address);
     Origin::Client { surface: Surface::Grpc, principal: None, address }
+}
+
+/// What ends the streams of a connection: its own end, or the server's for a request that tells of none.
+pub(super) fn leaving<'a>(
+    connection: Option<&'a Connection>,
+    drain: &'a CancellationToken,
+) -> &'a CancellationToken {
+    connection.map_or(drain, |connection| &connection.0.leaving)
 }

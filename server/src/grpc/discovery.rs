@@ -8,7 +8,7 @@ use heureka_proto::v1::discovery_service_server::DiscoveryService;
 use tonic::{Request, Response, Status};
 
 use super::Connection;
-use super::core::Core;
+use super::core::{Core, leaving};
 use super::lists;
 use super::seats::Watches;
 use super::status::{Fault, Reason};
@@ -42,7 +42,7 @@ impl DiscoveryService for Discovery {
         &self,
         request: Request<v1::ListInstancesRequest>,
     ) -> Answer<v1::ListInstancesResponse> {
-        let page = lists::instances(&self.core, request.into_inner(), self.core.now())?;
+        let page = lists::instances(&self.core, request.into_inner(), self.core.now()).await?;
         Ok(Response::new(page))
     }
 
@@ -67,7 +67,7 @@ impl Discovery {
     }
 
     fn open(&self, connection: Option<&Connection>, request: v1::WatchRequest) -> Result<Events, Fault> {
-        let leaving = connection.map_or(&self.core.drain, |connection| &connection.0.leaving);
+        let leaving = leaving(connection, &self.core.drain);
         if leaving.is_cancelled() {
             return Err(Fault::new(Reason::Draining, "the server is leaving"));
         }

@@ -73,8 +73,8 @@ fn late() -> Fault {
     Fault::new(Reason::DeadlineExceeded, "the request did not arrive within the deadline")
 }
 
-/// Every status of ours has details, so one without was made by tonic while it read the request: that the
-/// message was unreadable or too large is the caller's fault and has a reason like any other.
+/// Every status of ours has details, so one without was made while the request was read: that the message was
+/// unreadable, too large or too long is the caller's fault and has a reason like any other.
 fn catalogued(response: Response<Body>) -> Response<Body> {
     let Some(status) = response.extensions().get::<Status>() else {
         return response;
@@ -82,12 +82,20 @@ fn catalogued(response: Response<Body>) -> Response<Body> {
     if !status.details().is_empty() {
         return response;
     }
-    let reason = match status.code() {
-        Code::Internal => Reason::MalformedMessage,
-        Code::OutOfRange | Code::ResourceExhausted => Reason::MessageTooLarge,
+    let fault = match (status.code(), list_at_fault(status)) {
+        (_, Some(invalid)) => Fault::invalid(Reason::TooManyItems, invalid.clone()),
+        (Code::Internal, _) => Fault::new(Reason::MalformedMessage, status.message()),
+        (Code::OutOfRange | Code::ResourceExhausted, _) => {
+            Fault::new(Reason::MessageTooLarge, status.message())
+        }
         _ => return response,
     };
-    Status::from(Fault::new(reason, status.message())).into_http()
+    Status::from(fault).into_http()
+}
+
+/// The list that `BoundedCodec` found too long.
+fn list_at_fault(status: &Status) -> Option<&Invalid> {
+    std::error::Error::source(status)?.downcast_ref()
 }
 
 /// A `grpc-timeout`: at most eight digits and a unit.

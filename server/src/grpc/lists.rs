@@ -13,8 +13,8 @@ use super::token::{Names, Page, Resume, Unusable, fingerprint};
 
 const DEFAULT_PAGE: usize = 500;
 const MAX_PAGE: usize = 5000;
-/// Size at which a page or a batch of changes ends; clients refuse messages of more than 4 MiB by default.
-pub(super) const MAX_MESSAGE: usize = 1 << 20;
+/// Size at which a page ends; clients refuse messages of more than 4 MiB by default.
+const MAX_MESSAGE: usize = 1 << 20;
 /// Tag and length of an entry of a repeated field.
 pub(super) const ENTRY_OVERHEAD: usize = 5;
 
@@ -35,7 +35,7 @@ pub(super) fn set(mut wire: Vec<v1::InstanceSelector>) -> Result<Set, Invalid> {
 }
 
 /// One page of instances.
-pub(super) fn instances(
+pub(super) async fn instances(
     core: &Core,
     request: v1::ListInstancesRequest,
     now: Now,
@@ -45,7 +45,7 @@ pub(super) fn instances(
     let page = (!request.page_token.is_empty()).then(|| page_token(core, &request.page_token, &set));
     let page = page.transpose()?;
     let (resume, after) = page.map_or((None, None), |page| (Some(page.resume), Some(page.after)));
-    let page = core.registry.page(&set.selectors, after.as_ref(), size, now);
+    let page = read(core, set.selectors, after, size, now).await;
     let revision = page.revision;
     let first = || Resume { spec: set.fingerprint, boot: core.registry.boot(), revision };
     let resume = resume.unwrap_or_else(first);
@@ -56,6 +56,19 @@ pub(super) fn instances(
         resume_token: if next.is_none() { resume.encode(core.cluster()) } else { Bytes::new() },
         next_page_token: next.map(|after| Page { resume, after }.encode(core.cluster())).unwrap_or_default(),
     })
+}
+
+async fn read(
+    core: &Core,
+    selectors: Selectors,
+    after: Option<InstanceKey>,
+    size: usize,
+    now: Now,
+) -> heureka_registry::Page {
+    let registry = core.registry.clone();
+    let long = core.is_long(&selectors);
+    let page = move || registry.page(&selectors, after.as_ref(), size, now);
+    if long { core.aside(page).await } else { page() }
 }
 
 /// The longest beginning of a page that fits into one message, and the key after which the next one goes on.

@@ -7,6 +7,7 @@ mod core;
 mod discovery;
 mod edge;
 mod lists;
+mod parting;
 mod registrar;
 mod seats;
 mod status;
@@ -37,6 +38,7 @@ use tower::Layer;
 use self::core::Core;
 use self::discovery::Discovery;
 use self::edge::Edge;
+use self::parting::Parting;
 use self::registrar::Registrar;
 pub(crate) use self::seats::Watches;
 
@@ -136,6 +138,7 @@ impl Grpc {
     pub(crate) async fn new(deps: Deps) -> Result<Self, tonic_reflection::server::Error> {
         let limits = deps.limits.clone();
         let watches = Arc::new(Watches::new(limits.watches));
+        let drain = deps.drain.clone();
         let core = Arc::new(Core::new(deps));
         let (reporter, health_service) = tonic_health::server::health_reporter();
         let health = Health(reporter);
@@ -144,9 +147,9 @@ impl Grpc {
         let router = with_registry(Router::new(), &core, &limits);
         let router = with_discovery(router, discovery, &limits);
         let routes = Routes::from(router)
-            .add_service(health_service)
-            .add_service(reflection().build_v1()?)
-            .add_service(reflection().build_v1alpha()?);
+            .add_service(Parting::new(health_service, drain.clone()))
+            .add_service(Parting::new(reflection().build_v1()?, drain.clone()))
+            .add_service(Parting::new(reflection().build_v1alpha()?, drain));
         Ok(Self { router: routes.into_axum_router(), health, watches })
     }
 }

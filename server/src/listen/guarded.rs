@@ -44,9 +44,11 @@ pub(super) struct Guarded<S> {
     waits: Waits,
     timer: Pin<Box<Sleep>>,
     waiting: Waiting,
+    /// End of the wait. The timer follows only when there is nothing to read, since most requests come whole.
+    until: Instant,
 }
 
-/// What the timer is set for.
+/// What is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiting {
     /// A request is being served.
@@ -83,12 +85,13 @@ impl<S> Guarded<S> {
     /// Guards a socket whose client has just sent the first bytes of a header.
     pub(super) fn new(socket: S, turns: Arc<Turns>, waits: Waits) -> Self {
         let timer = Box::pin(tokio::time::sleep(waits.header));
-        Self { socket, turns, waits, timer, waiting: Waiting::Header(0) }
+        let until = timer.deadline();
+        Self { socket, turns, waits, timer, waiting: Waiting::Header(0), until }
     }
 
     fn arm(&mut self, waiting: Waiting, wait: Duration) {
         self.waiting = waiting;
-        self.timer.as_mut().reset(Instant::now() + wait);
+        self.until = Instant::now() + wait;
     }
 
     fn heard(&mut self) {
@@ -117,6 +120,9 @@ impl<S> Guarded<S> {
     }
 
     fn poll_timer<T>(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
+        if self.timer.deadline() != self.until {
+            self.timer.as_mut().reset(self.until);
+        }
         ready!(self.timer.as_mut().poll(cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }

@@ -125,3 +125,49 @@ async fn applications_are_listed_by_name_with_counts_and_digests() {
     let answer = server.reader().list_applications(request("z", token)).await;
     assert_refused(answer, Code::InvalidArgument, "INVALID_PAGE_TOKEN", "page_token");
 }
+
+#[test]
+fn long_readings_leave_the_serving_threads_alone() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .max_blocking_threads(1)
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let server = Server::start().await;
+        server.fill("LARGE", 5001);
+        server.fill("SMALL", 10);
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let occupied = tokio::task::spawn_blocking(move || held.recv());
+        let of = |app: &str, zones: &[&str]| {
+            let zones = zones.iter().map(|zone| (*zone).to_owned()).collect();
+            vec![v1::InstanceSelector { apps: vec![app.into()], zones, ..Default::default() }]
+        };
+        let list = |app| {
+            let mut reader = server.reader();
+            let request = v1::ListInstancesRequest { selectors: of(app, &[]), ..Default::default() };
+            async move { reader.list_instances(request).await.unwrap().into_inner().instances.len() }
+        };
+        let spec = v1::WatchSpec { selectors: of("LARGE", &["nowhere"]), ..Default::default() };
+        let request = v1::WatchRequest { spec: Some(spec), ..Default::default() };
+        let mut watch = server.reader().watch(request).await.unwrap().into_inner();
+        let watched = tokio::spawn(async move {
+            loop {
+                let event = watch.message().await.unwrap().unwrap().event.unwrap().event.unwrap();
+                if let v1::watch_event::Event::SnapshotEnd(end) = event {
+                    break end.digest.unwrap().instance_count;
+                }
+            }
+        });
+        let long = tokio::spawn(list("LARGE"));
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(list("SMALL").await, 10);
+        assert!(!long.is_finished() && !watched.is_finished(), "the thread for them is occupied");
+        release.send(()).unwrap();
+        occupied.await.unwrap().unwrap();
+        assert_eq!((long.await.unwrap(), watched.await.unwrap()), (500, 0));
+    });
+}

@@ -86,6 +86,38 @@ async fn messages_have_a_size_and_batches_a_larger_one() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn lists_are_refused_before_they_are_built() {
+    let server = Server::start().await;
+    let two_million_items = [0x0a, 0x00].repeat((4 << 20) / 2 - 1);
+    for method in ["BatchRegister", "BatchRenew"] {
+        let path = format!("/{REGISTRY}/{method}");
+        let response = send(&server, request(&path, framed(&two_million_items))).await;
+        let status = status(&response);
+        let expected = (Code::InvalidArgument, "TOO_MANY_ITEMS".to_owned(), "requests".to_owned());
+        assert_eq!(refusal(&status), expected);
+        assert_eq!(status.message(), "requests: has 2097151, more than the limit of 10000");
+    }
+    let selectors = [0x0a, 0x00].repeat(10_001);
+    let response = send(&server, request(&format!("/{DISCOVERY}/ListInstances"), framed(&selectors))).await;
+    assert_eq!(refusal(&status(&response)).2, "selectors");
+    let spec = v1::WatchSpec { selectors: vec![Default::default(); 10_001], ..Default::default() };
+    let watch = v1::WatchRequest { spec: Some(spec), ..Default::default() };
+    let answer = server.reader().watch(watch).await;
+    assert_refused(answer, Code::InvalidArgument, "TOO_MANY_ITEMS", "spec.selectors");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_batch_is_taken() {
+    let server = Server::start().await;
+    let request = |id| v1::RenewRequest { key: Some(key("web", &format!("{id}"))), ..Default::default() };
+    let batch = |count| v1::BatchRenewRequest { requests: (0..count).map(request).collect() };
+    let answer = server.writer().batch_renew(batch(10_000)).await.unwrap().into_inner();
+    assert_eq!(answer.failures.len(), 10_000);
+    let answer = server.writer().batch_renew(batch(10_001)).await;
+    assert_refused(answer, Code::InvalidArgument, "TOO_MANY_ITEMS", "requests");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_compressed_message_is_measured_inflated() {
     let server = Server::start().await;
     let gzip = tonic::codec::CompressionEncoding::Gzip;
@@ -180,6 +212,8 @@ async fn health_follows_the_drain() {
     assert_eq!(check("").await.unwrap(), SERVING);
     assert_eq!(check(REGISTRY).await.unwrap(), NOT_SERVING);
     assert_eq!(check(DISCOVERY).await.unwrap(), NOT_SERVING);
+    server.drain.cancel();
+    assert_eq!(check(REGISTRY).await.unwrap(), NOT_SERVING);
 }
 
 #[tokio::test(start_paused = true)]

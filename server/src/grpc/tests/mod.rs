@@ -10,11 +10,11 @@ mod watch;
 use std::sync::Arc;
 use std::time::Duration;
 
-use heureka_model::{Clock, Mono, Now, Wall};
+use heureka_model::{Clock, Instance, InstanceKey, Mono, Now, Wall};
 use heureka_proto::v1;
 use heureka_proto::v1::discovery_service_client::DiscoveryServiceClient;
 use heureka_proto::v1::registry_service_client::RegistryServiceClient;
-use heureka_registry::{Config, Registry, Seeds};
+use heureka_registry::{Claim, Config, Origin, RegisterMode, Registry, Seeds, Surface};
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
@@ -71,6 +71,16 @@ impl Server {
     async fn register(&self, instance: v1::Instance) -> v1::RegisterResponse {
         let request = v1::RegisterRequest { instance: Some(instance), ..Default::default() };
         self.writer().register(request).await.unwrap().into_inner()
+    }
+
+    /// Registers `count` instances without a message each.
+    fn fill(&self, app: &str, count: usize) {
+        const ORIGIN: Origin = Origin::Client { surface: Surface::Grpc, principal: None, address: None };
+        for id in 0..count {
+            let instance = Instance::new(InstanceKey::from(key(app, &format!("{id:05}"))));
+            let now = self.clock.now();
+            self.registry.register(&instance, Claim::Next, RegisterMode::Upsert, &ORIGIN, now).unwrap();
+        }
     }
 
     async fn cancel(&self, app: &str, id: &str) -> v1::CancelResponse {

@@ -3,6 +3,10 @@
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
 use tonic::transport::{Channel, Endpoint};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+use tonic_reflection::pb::v1::ServerReflectionRequest;
+use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use v1::watch_event::Event;
 
 use super::*;
@@ -15,12 +19,22 @@ async fn connect(server: &Server) -> Channel {
     let service = TowerToHyperService::new(server.grpc.router.clone());
     let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
     tokio::spawn(connection.serve_connection(TokioIo::new(far), service));
+    Endpoint::from_static("http://pipe").connect_with_connector(once(near)).await.unwrap()
+}
+
+fn once(
+    near: tokio::io::DuplexStream,
+) -> impl tower::Service<
+    http::Uri,
+    Response = TokioIo<tokio::io::DuplexStream>,
+    Error = std::io::Error,
+    Future: Send,
+> + Send {
     let mut near = Some(near);
-    let connector = tower::service_fn(move |_| {
+    tower::service_fn(move |_| {
         let pipe = near.take().map(TokioIo::new);
         async move { pipe.ok_or_else(|| std::io::Error::other("the pipe was used")) }
-    });
-    Endpoint::from_static("http://pipe").connect_with_connector(connector).await.unwrap()
+    })
 }
 
 async fn watch(channel: &Channel) -> tonic::Streaming<v1::WatchResponse> {
@@ -65,6 +79,42 @@ async fn a_client_that_hangs_up_is_noticed_without_any_event() {
     drop((second, channel));
     settle().await;
     assert_eq!(server.grpc.watches.open(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leaving_server_waits_for_no_health_and_no_reflection_stream() {
+    let server = Server::start().await;
+    let (near, far) = tokio::io::duplex(PIPE);
+    let service = TowerToHyperService::new(server.grpc.router.clone());
+    let builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+    let mut connection = Box::pin(builder.serve_connection(TokioIo::new(far), service));
+    let drain = server.drain.clone();
+    let served = tokio::spawn(async move {
+        tokio::select! {
+            ended = &mut connection => return ended,
+            () = drain.cancelled() => connection.as_mut().graceful_shutdown(),
+        }
+        connection.await
+    });
+    let channel = Endpoint::from_static("http://pipe").connect_with_connector(once(near)).await.unwrap();
+
+    let mut health = HealthClient::new(channel.clone());
+    let request = HealthCheckRequest { service: String::new() };
+    let mut health = health.watch(request).await.unwrap().into_inner();
+    assert!(health.message().await.unwrap().is_some());
+    let mut reflection = ServerReflectionClient::new(channel);
+    let silent = futures_util::stream::pending::<ServerReflectionRequest>();
+    let mut reflection = reflection.server_reflection_info(silent).await.unwrap().into_inner();
+
+    server.drain.cancel();
+    assert_draining(&health.message().await.unwrap_err());
+    assert_draining(&reflection.message().await.unwrap_err());
+    served.await.unwrap().unwrap();
+}
+
+#[track_caller]
+fn assert_draining(status: &Status) {
+    assert_eq!(refusal(status), (Code::Unavailable, "DRAINING".into(), String::new()));
 }
 
 #[tokio::test(start_paused = true)]

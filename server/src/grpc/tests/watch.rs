@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use heureka_model::{InstanceKey, SetDigest, Version, instance_hash};
 use heureka_proto::convert::status;
@@ -433,7 +433,9 @@ async fn a_live_watch_tells_nothing_of_the_past() {
 async fn large_sets_come_in_bounded_messages_and_each_instance_once() {
     let server = Server::start().await;
     for id in 0..50 {
-        let metadata = [("k".to_owned(), "v".repeat(100 << 10))].into();
+        // Every tenth is larger than a message otherwise is.
+        let size = if id % 10 == 0 { 100 << 10 } else { 10 << 10 };
+        let metadata = [("k".to_owned(), "v".repeat(size))].into();
         server.register(v1::Instance { metadata, ..instance("web", &id.to_string()) }).await;
     }
     let mut watch = watch(&server, v1::WatchSpec { max_batch_size: 7, ..Default::default() }).await;
@@ -441,10 +443,60 @@ async fn large_sets_come_in_bounded_messages_and_each_instance_once() {
     let mut seen = Vec::new();
     while let Event::Changes(batch) = event(&mut watch).await {
         assert!(batch.changes.len() <= 7);
-        assert!(prost::Message::encoded_len(&batch) <= 1 << 20);
+        assert!(batch.changes.len() == 1 || prost::Message::encoded_len(&batch) <= 64 << 10);
         seen.extend(brief(&batch.changes));
     }
     assert_eq!(seen.len(), 50);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_search_for_nothing_leaves_others_their_turn() {
+    let server = Server::start().await;
+    server.fill("WEB", 10_000);
+    let mut watch = watch(&server, following("none")).await;
+    begin(event(&mut watch).await);
+    let turns = Arc::new(AtomicU64::new(0));
+    let counted = turns.clone();
+    let other = tokio::spawn(async move {
+        loop {
+            counted.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+        }
+    });
+    end(event(&mut watch).await);
+    other.abort();
+    let turns = turns.load(Ordering::Relaxed);
+    assert!(turns >= 10_000 / 1024, "{turns} turns of another task while 10,000 keys were looked at");
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_come_in_time_although_a_change_always_waits_for_its_message() {
+    let server = Server::start().await;
+    // Two are read at a time, and one fits into a message.
+    let large = |id: usize| {
+        let metadata = [("k".to_owned(), "v".repeat(40 << 10))].into();
+        v1::Instance { metadata, ..instance("web", &id.to_string()) }
+    };
+    let spec = v1::WatchSpec { bookmark_interval: Some(seconds(1)), ..Default::default() };
+    let mut watch = watch(&server, spec).await;
+    Client::default().read(&mut watch).await;
+    for id in 0..20 {
+        server.register(large(id)).await;
+    }
+    let mut tokens = Vec::new();
+    let mut told = 0;
+    while told < 20 {
+        match event(&mut watch).await {
+            Event::Changes(batch) => told = batch.revision,
+            Event::Bookmark(bookmark) => {
+                assert_eq!(bookmark.revision, told);
+                tokens.push(told);
+            }
+            other => panic!("unexpected {other:?}"),
+        }
+        tokio::time::advance(Duration::from_millis(400)).await;
+    }
+    assert!(tokens.len() >= 5, "tokens at {tokens:?}");
 }
 
 #[tokio::test(start_paused = true)]

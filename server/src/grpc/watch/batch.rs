@@ -7,24 +7,47 @@ use heureka_proto::convert::timestamp;
 use heureka_proto::v1;
 use prost::Message as _;
 
-use crate::grpc::lists::{ENTRY_OVERHEAD, MAX_MESSAGE};
+use crate::grpc::lists::ENTRY_OVERHEAD;
 
-/// A change as it goes out.
+/// Bytes at which a message ends; a larger change stands in one alone. It bounds what waits for a client that
+/// does not read.
+pub(super) const MAX_MESSAGE: usize = 64 << 10;
+
+/// A change as it waits for its message. Until then it shares its instance with the log.
 pub(super) struct Told {
     pub(super) revision: u64,
     key: u64,
+    /// Size in a message; a lower bound until the change is converted.
     bytes: usize,
     committed: Option<Wall>,
-    change: v1::Change,
+    form: Form,
+}
+
+enum Form {
+    Read(Box<Change>),
+    Converted(Box<v1::Change>),
 }
 
 impl Told {
     /// `committed` is the time of the oldest change that was read together with this one.
     pub(super) fn new(change: Change, committed: Option<Wall>) -> Self {
-        let revision = change.revision;
         let key = instance_hash(change.key.as_ref(), &Version::default());
-        let change = v1::Change::from(change);
-        Self { revision, key, bytes: change.encoded_len() + ENTRY_OVERHEAD, committed, change }
+        let bytes = change.registration.as_ref().map_or(0, |registration| registration.instance.text_size());
+        Self { revision: change.revision, key, bytes, committed, form: Form::Read(Box::new(change)) }
+    }
+
+    fn converted(self) -> Self {
+        let Form::Read(change) = self.form else { return self };
+        let change = v1::Change::from(*change);
+        let bytes = change.encoded_len() + ENTRY_OVERHEAD;
+        Self { bytes, form: Form::Converted(Box::new(change)), ..self }
+    }
+
+    fn into_change(self) -> v1::Change {
+        match self.form {
+            Form::Read(change) => (*change).into(),
+            Form::Converted(change) => *change,
+        }
     }
 }
 
@@ -51,15 +74,34 @@ impl Batch {
         self.changes.len()
     }
 
-    /// Whether one more change fits. The first always does; a second one of the same key never.
-    pub(super) fn has_room(&self, told: &Told) -> bool {
+    /// Whether nothing more fits, whatever comes.
+    pub(super) fn is_full(&self) -> bool {
+        self.len() >= self.max || self.bytes >= MAX_MESSAGE
+    }
+
+    /// Takes one more change in, or gives back what does not fit. The first always does; a second one of the same
+    /// key never.
+    pub(super) fn offer(&mut self, told: Told) -> Option<Told> {
+        // Asked before as well, so that a large change is not converted long before its message.
+        if !self.has_room(&told) {
+            return Some(told);
+        }
+        let told = told.converted();
+        if !self.has_room(&told) {
+            return Some(told);
+        }
+        self.push(told);
+        None
+    }
+
+    fn has_room(&self, told: &Told) -> bool {
         self.is_empty()
             || self.len() < self.max
                 && self.bytes + told.bytes <= MAX_MESSAGE
                 && !self.keys.contains(&told.key)
     }
 
-    pub(super) fn push(&mut self, told: Told) {
+    fn push(&mut self, told: Told) {
         self.bytes += told.bytes;
         self.revision = told.revision;
         self.keys.insert(told.key);
@@ -67,7 +109,7 @@ impl Batch {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
-        self.changes.push(told.change);
+        self.changes.push(told.into_change());
     }
 
     pub(super) fn message(self) -> v1::ChangeBatch {
@@ -112,34 +154,59 @@ mod tests {
         Told::new(Change { kind, key, version: Version::default(), revision: 1, registration }, None)
     }
 
-    #[test]
-    fn a_key_stands_in_a_message_once() {
-        let mut batch = Batch::new(10);
-        batch.push(removed("a", 1, 5));
-        assert!(batch.has_room(&removed("b", 2, 5)));
-        assert!(!batch.has_room(&removed("a", 2, 5)));
+    /// Whether the change went into the batch.
+    fn fits(batch: &mut Batch, told: Told) -> bool {
+        batch.offer(told).is_none()
     }
 
     #[test]
-    fn a_message_ends_at_its_number_of_changes_and_at_a_mebibyte() {
-        let mut batch = Batch::new(1);
-        assert!(batch.has_room(&removed("a", 1, 5)));
-        batch.push(removed("a", 1, 5));
-        assert!(!batch.has_room(&removed("b", 2, 5)));
-
+    fn a_key_stands_in_a_message_once() {
         let mut batch = Batch::new(10);
-        batch.push(added("a", 600 << 10));
-        assert!(!batch.has_room(&added("b", 600 << 10)));
-        assert!(batch.has_room(&added("b", 300 << 10)));
-        batch.push(added("b", 300 << 10));
-        assert!(batch.message().encoded_len() <= MAX_MESSAGE);
+        assert!(fits(&mut batch, removed("a", 1, 5)));
+        assert!(fits(&mut batch, removed("b", 2, 5)));
+        assert!(!fits(&mut batch, removed("a", 3, 5)));
+    }
+
+    #[test]
+    fn a_message_ends_at_its_number_of_changes() {
+        let mut batch = Batch::new(1);
+        assert!(!batch.is_full());
+        assert!(fits(&mut batch, removed("a", 1, 5)));
+        assert!(batch.is_full() && !fits(&mut batch, removed("b", 2, 5)));
+    }
+
+    #[test]
+    fn a_message_ends_at_its_size_to_the_byte() {
+        let (mut least_refused, mut most_taken) = (usize::MAX, 0);
+        for value in (32 << 10) - 400..(32 << 10) + 400 {
+            let mut batch = Batch::new(10);
+            assert!(fits(&mut batch, added("a", 32 << 10)));
+            if fits(&mut batch, added("b", value)) {
+                most_taken = value;
+                assert!(batch.message().encoded_len() <= MAX_MESSAGE);
+            } else {
+                least_refused = least_refused.min(value);
+            }
+        }
+        assert_eq!(least_refused, most_taken + 1);
+    }
+
+    #[test]
+    fn a_change_larger_than_a_message_stands_alone() {
+        let mut batch = Batch::new(10);
+        assert!(fits(&mut batch, added("a", 500 << 10)));
+        assert!(batch.is_full() && !fits(&mut batch, removed("b", 2, 5)));
+        let mut batch = Batch::new(10);
+        assert!(fits(&mut batch, removed("b", 2, 5)));
+        let back = batch.offer(added("a", 500 << 10)).unwrap();
+        assert!(matches!(back.form, Form::Read(_)), "it shares its instance until its message comes");
     }
 
     #[test]
     fn a_message_tells_its_last_revision_and_its_oldest_commit() {
         let mut batch = Batch::new(10);
-        batch.push(removed("a", 3, 9));
-        batch.push(removed("b", 7, 8));
+        assert!(fits(&mut batch, removed("a", 3, 9)));
+        assert!(fits(&mut batch, removed("b", 7, 8)));
         let message = batch.message();
         assert_eq!((message.revision, message.commit_time), (7, Some(timestamp(Wall(8)))));
     }

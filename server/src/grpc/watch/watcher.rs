@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use heureka_model::Mono;
+use heureka_model::{Mono, Selectors, SetDigest};
 use heureka_proto::convert::wire_duration;
 use heureka_proto::v1;
 use heureka_proto::v1::watch_event::Event;
-use heureka_registry::Subscription;
+use heureka_registry::{Start, Subscription};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -20,10 +20,10 @@ use crate::grpc::seats::{Watches, count};
 use crate::grpc::status::Fault;
 use crate::grpc::token::Resume;
 
-/// Changes taken from the core at a time: bounds what a watcher holds that does not fit into its message.
-const CHUNK: usize = 32;
-/// Chunks without a match after which other tasks get their turn.
-const EMPTY_CHUNKS: usize = 8;
+/// Changes taken from the core at a time.
+const CHUNK: usize = 64;
+/// Reads of the core after which a message goes out as it is: matches may be rare.
+const READS: usize = 16;
 /// Spread of the reconnects of all clients of a server that leaves.
 const RECONNECT_JITTER: Duration = Duration::from_secs(5);
 
@@ -108,7 +108,7 @@ impl Watcher {
             }
             let event = match self.stage {
                 Stage::Begin => Some(Ok(self.begin())),
-                Stage::Initial(target) => self.initial(target),
+                Stage::Initial(target) => self.initial(target).await,
                 Stage::Live => self.live().await,
                 Stage::Over => None,
             };
@@ -131,21 +131,21 @@ impl Watcher {
         Event::SnapshotBegin(v1::SnapshotBegin { header, mode: mode.into() })
     }
 
-    fn initial(&mut self, target: u64) -> Outcome {
+    async fn initial(&mut self, target: u64) -> Outcome {
         if self.left.is_empty() && self.told >= target {
-            return self.end();
+            return self.end().await;
         }
-        match self.collect() {
-            Collected::Head => self.end(),
+        match self.collect().await {
+            Collected::Head => self.end().await,
             collected => self.collected(collected),
         }
     }
 
     /// Ends the initial part. A digest that is not known yet will be at a revision at which the cursor stops, so
     /// the part goes on until then.
-    fn end(&mut self) -> Outcome {
+    async fn end(&mut self) -> Outcome {
         self.told = self.subscription.position();
-        let digest = self.digest();
+        let digest = self.digest().await;
         if digest.is_none() && self.holds_the_set() {
             self.stage = Stage::Initial(u64::MAX);
             return None;
@@ -161,12 +161,12 @@ impl Watcher {
             return Some(Ok(notice));
         }
         let now = self.core.now().mono;
-        if self.left.is_empty() && now >= self.token_due {
-            return Some(Ok(self.bookmark()));
+        if now >= self.token_due {
+            return Some(Ok(self.bookmark().await));
         }
         let head = *self.heads.borrow_and_update();
-        match self.collect() {
-            Collected::Head if now >= self.token_wanted => self.bookmark_with_digest(),
+        match self.collect().await {
+            Collected::Head if now >= self.token_wanted => self.bookmark_with_digest().await,
             // The cursor may have stopped for a digest before the head: then there is more.
             Collected::Head if self.told < head => None,
             Collected::Head => {
@@ -217,14 +217,19 @@ impl Watcher {
 
 /// Events other than changes.
 impl Watcher {
-    fn bookmark_with_digest(&mut self) -> Outcome {
-        let known = !self.holds_the_set() || self.digest().is_some();
-        known.then(|| Ok(self.bookmark()))
+    async fn bookmark_with_digest(&mut self) -> Outcome {
+        if self.holds_the_set() && self.digest().await.is_none() {
+            return None;
+        }
+        Some(Ok(self.bookmark().await))
     }
 
-    fn bookmark(&mut self) -> Event {
-        self.told = self.subscription.position();
-        let digest = self.digest();
+    async fn bookmark(&mut self) -> Event {
+        let mut digest = None;
+        if self.left.is_empty() {
+            self.told = self.subscription.position();
+            digest = self.digest().await;
+        }
         Event::Bookmark(v1::Bookmark { resume_token: self.mark(), revision: self.told, digest })
     }
 
@@ -271,11 +276,29 @@ impl Watcher {
         Resume { spec: self.spec.fingerprint, boot, revision: self.told }.encode(self.core.cluster())
     }
 
-    fn digest(&mut self) -> Option<v1::SetDigest> {
+    async fn digest(&mut self) -> Option<v1::SetDigest> {
+        let selectors = &self.spec.selectors;
         if !self.holds_the_set() {
             return None;
         }
-        self.subscription.digest(&self.core.registry).map(Into::into)
+        if selectors.is_by_app() || !self.core.is_long(selectors) {
+            return self.subscription.digest(&self.core.registry).map(Into::into);
+        }
+        self.long_digest().await.map(Into::into)
+    }
+
+    /// A digest for which every instance may have to be looked at.
+    async fn long_digest(&mut self) -> Option<SetDigest> {
+        let registry = self.core.registry.clone();
+        let away = Subscription::new(&registry, Selectors::default(), Start::Live);
+        let mut subscription = std::mem::replace(&mut self.subscription, away);
+        let reading = move || {
+            let digest = subscription.digest(&registry);
+            (subscription, digest)
+        };
+        let (subscription, digest) = self.core.aside(reading).await;
+        self.subscription = subscription;
+        digest
     }
 
     fn holds_the_set(&self) -> bool {
@@ -285,27 +308,37 @@ impl Watcher {
 
 /// Changes.
 impl Watcher {
-    fn collect(&mut self) -> Collected {
+    /// The next message. Others get their turn after each reading of the core, which costs time whether or not
+    /// anything matches.
+    async fn collect(&mut self) -> Collected {
         let mut batch = Batch::new(self.spec.max_batch);
-        let mut empty = 0;
-        loop {
-            while self.left.front().is_some_and(|told| batch.has_room(told))
-                && let Some(told) = self.left.pop_front()
-            {
-                self.told = told.revision;
-                batch.push(told);
-            }
-            let enough = !self.left.is_empty() || !batch.is_empty() && self.at_head || empty == EMPTY_CHUNKS;
-            if enough {
-                return self.close(batch);
+        for _ in 0..READS {
+            self.fill(&mut batch);
+            let enough = batch.is_full() || self.at_head && !batch.is_empty();
+            if enough || !self.left.is_empty() {
+                break;
             }
             if !self.refill() {
                 return Collected::Lost;
             }
-            empty += usize::from(self.left.is_empty());
             if self.left.is_empty() && self.at_head {
-                return self.close(batch);
+                break;
             }
+            tokio::task::yield_now().await;
+        }
+        self.fill(&mut batch);
+        self.close(batch)
+    }
+
+    /// Moves what fits from what is left.
+    fn fill(&mut self, batch: &mut Batch) {
+        while let Some(told) = self.left.pop_front() {
+            let revision = told.revision;
+            if let Some(told) = batch.offer(told) {
+                self.left.push_front(told);
+                return;
+            }
+            self.told = revision;
         }
     }
 
