@@ -1,6 +1,6 @@
 //! The core's log, slots and leases under a model checker.
 //!
-//! The modules [`log`], [`leases`] and `store::slots` are the core's own files, compiled a second time: what they
+//! The modules `log`, `leases` and `store::slots` are the core's own files, compiled a second time: what they
 //! import from `crate::sync` are here the primitives of `loom`, which runs a test once for every order in which
 //! its threads can meet (up to a bound on preemptions) and for every value that a relaxed load may see. What they
 //! import from `crate::record` is a stand-in that carries a number instead of an instance.
