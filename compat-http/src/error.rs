@@ -9,9 +9,6 @@ use heureka_registry::Refused;
 use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 
-use crate::negotiate::Format;
-use crate::wire;
-
 /// A refusal. Its text becomes the body of a 400, 413, 415 or 429.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
@@ -84,11 +81,18 @@ impl Error {
         }
     }
 
-    /// The answer that says this; `format` is the one the caller reads.
-    pub(crate) fn answer(self, format: Format) -> Response<Body> {
+    /// The record that goes with a refusal: a peer's heartbeat with an older one is told the newer.
+    pub(crate) fn record(&self) -> Option<&Registration> {
+        match self {
+            Self::Core(Refused::Conflict(stored)) => Some(stored),
+            _ => None,
+        }
+    }
+
+    /// The answer that says this, without a record.
+    pub(crate) fn answer(self) -> Response<Body> {
         let status = self.status();
         match self {
-            Self::Core(Refused::Conflict(stored)) => conflict(&stored, format),
             Self::MethodNotAllowed(allowed) => {
                 let mut answer = empty(status);
                 answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
@@ -139,12 +143,12 @@ fn said(status: StatusCode, text: String) -> Response<Body> {
     answer
 }
 
-/// A peer's heartbeat with an older record is told the newer one.
-fn conflict(stored: &Registration, format: Format) -> Response<Body> {
-    let mut answer = Response::new(Body::from(wire::instance_document(stored, format)));
-    *answer.status_mut() = StatusCode::CONFLICT;
-    answer.headers_mut().insert(CONTENT_TYPE, format.content_type());
-    answer
+/// The core's refusal in the words of the Eureka surface.
+pub(crate) fn legacy(refused: Refused) -> Error {
+    match refused {
+        Refused::Invalid(invalid) => Error::Invalid(in_legacy_words(invalid)),
+        refused => Error::Core(refused),
+    }
 }
 
 /// The same fault in the words of the Eureka surface.
@@ -181,7 +185,7 @@ mod tests {
     #[test]
     fn refusals_by_unknown_instances_have_neither_body_nor_type() {
         for error in [Error::NotFound, Error::Core(Refused::NotFound), Error::Core(Refused::Outdated)] {
-            let answer = error.answer(Format::Json);
+            let answer = error.answer();
             assert_eq!(answer.status(), StatusCode::NOT_FOUND);
             assert!(answer.headers().is_empty());
             assert_eq!(http_body::Body::size_hint(answer.body()).exact(), Some(0));

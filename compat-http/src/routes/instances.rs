@@ -7,10 +7,9 @@ use http::StatusCode;
 use http::request::Parts;
 
 use super::caller::Caller;
-use super::overrides::not_found_first;
-use super::{Answer, App, key, query};
+use super::{Answer, App, key, not_found_first, query};
 use crate::body;
-use crate::error::{self, Error, in_legacy_words};
+use crate::error::{self, Error, in_legacy_words, legacy};
 use crate::negotiate::Format;
 use crate::wire;
 
@@ -143,12 +142,4 @@ pub(super) fn by_id(app: &App, parts: &Parts, id: &str) -> Answer {
     let found = app.registry.find_by_id("", id, app.now()).ok_or(Error::NotFound)?;
     let format = Format::accepted(&parts.headers);
     app.document(wire::instance_document(&found, format), format)
-}
-
-/// The refusal in the words of this surface.
-pub(super) fn legacy(refused: Refused) -> Error {
-    match refused {
-        Refused::Invalid(invalid) => Error::Invalid(in_legacy_words(invalid)),
-        refused => Error::Core(refused),
-    }
 }

@@ -27,6 +27,7 @@ use crate::config::Config;
 use crate::error::{self, Error};
 use crate::negotiate::{self, Format, Shape};
 use crate::telemetry::Telemetry;
+use crate::wire;
 use caller::{Caller, Trusted};
 use path::Resource;
 
@@ -61,7 +62,7 @@ pub(crate) async fn serve(State(app): State<Arc<App>>, request: Request<Body>) -
         Err(Error::Path(problem)) => Err(Error::Path(problem)),
         Err(_) => Err(Error::NotFound),
     };
-    let answer = outcome.unwrap_or_else(|error| error.answer(Format::accepted(&parts.headers)));
+    let answer = outcome.unwrap_or_else(|error| refusal(error, &parts));
     app.telemetry.answered(&resource, answer.status());
     answer
 }
@@ -170,6 +171,23 @@ impl App {
         }
         caller
     }
+}
+
+/// A refusal as an answer, with the record that goes with it.
+fn refusal(error: Error, parts: &Parts) -> Response<Body> {
+    let format = Format::accepted(&parts.headers);
+    let Some(content) = error.record().map(|stored| wire::instance_document(stored, format)) else {
+        return error.answer();
+    };
+    let mut answer = Response::new(Body::from(content));
+    *answer.status_mut() = StatusCode::CONFLICT;
+    answer.headers_mut().insert(CONTENT_TYPE, format.content_type());
+    answer
+}
+
+/// An unknown instance is told before a bad value is.
+fn not_found_first(app: &App, key: KeyRef<'_>, error: Error) -> Error {
+    if app.registry.get(key, app.now()).is_none() { Error::NotFound } else { error }
 }
 
 /// The key that a path names. `app` is in its stored form.

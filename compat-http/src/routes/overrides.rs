@@ -6,9 +6,8 @@ use http::StatusCode;
 use http::request::Parts;
 
 use super::caller::Caller;
-use super::instances::legacy;
-use super::{Answer, App, key, query};
-use crate::error::{self, Error};
+use super::{Answer, App, key, not_found_first, query};
+use crate::error::{self, Error, legacy};
 
 /// Sets the override, which renews the lease. UNKNOWN is how this wire spells that there is none.
 pub(super) fn set(app: &App, parts: &Parts, name: &str, id: &str) -> Answer {
@@ -53,9 +52,4 @@ fn told_status(parts: &Parts) -> Result<Option<Status>, Error> {
     let query = parts.uri.query().unwrap_or_default();
     query::last_dirty(query)?;
     query::status_value(query)
-}
-
-/// An unknown instance is told before a bad value is.
-pub(super) fn not_found_first(app: &App, key: KeyRef<'_>, error: Error) -> Error {
-    if app.registry.get(key, app.now()).is_none() { Error::NotFound } else { error }
 }

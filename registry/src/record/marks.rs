@@ -1,6 +1,6 @@
 //! Marks: what stands in a text for the instance's own host, address or port.
 
-use super::flat::Tag;
+use super::tag::Tag;
 
 const HOST: u8 = 1;
 const IP: u8 = 2;

@@ -6,6 +6,7 @@
 
 mod flat;
 mod marks;
+mod tag;
 mod template;
 
 use std::mem::size_of;
@@ -17,7 +18,8 @@ use heureka_model::{
 };
 use triomphe::{Arc as ThinSource, HeaderSlice, HeaderWithLength, ThinArc};
 
-pub(crate) use flat::{Flat, Tag};
+pub(crate) use flat::Flat;
+pub(crate) use tag::Tag;
 pub(crate) use template::{Template, Templates, Usage};
 
 use crate::store::App;

@@ -6,8 +6,9 @@ use std::sync::{Arc, Weak};
 use heureka_model::{Instance, InstanceKey, LeaseTerms, same_text};
 use parking_lot::Mutex;
 
-use super::flat::{Flat, Tag, parse_terms, restore};
+use super::flat::{Flat, parse_terms, restore};
 use super::marks::{Marks, Stem};
+use super::tag::Tag;
 use crate::store::App;
 
 /// Shapes of one application that are remembered for its next instance. More only cost memory, not truth.
