@@ -150,11 +150,13 @@ impl Subscription {
                 break;
             }
             let Some(recent) = registry.recent(self.position + 1) else { break };
-            // One change per key and batch: the key's next one opens the next batch.
-            if !told.insert(recent.slot) {
+            let covered = self.covers(&recent.new);
+            // One change per key and batch: the key's next one opens the next batch. By key, not by slot: a key that
+            // was forgotten in between comes back in another.
+            if covered && !told.insert(recent.new.key()) {
                 break;
             }
-            let change = self.judge(&recent, registry, now);
+            let change = self.judge(&recent, covered, registry, now);
             batch.push(change, &recent.new);
             self.position += 1;
             self.safe = self.safe.max(self.position);
@@ -162,9 +164,12 @@ impl Subscription {
         self.position > start
     }
 
-    fn judge(&mut self, recent: &Recent, registry: &Registry, now: Now) -> Option<Change> {
-        let app = recent.new.app();
-        let covered = self.selectors.covers_app(&app.namespace.name, &app.name);
+    fn covers(&self, record: &Record) -> bool {
+        let app = record.app();
+        self.selectors.covers_app(&app.namespace.name, &app.name)
+    }
+
+    fn judge(&mut self, recent: &Recent, covered: bool, registry: &Registry, now: Now) -> Option<Change> {
         let matches = |view: &Arc<Registration>| self.selectors.matches(view);
         let old = covered && recent.old_view().is_some_and(matches);
         let view = if covered { recent.new_view(|| registry.renewed(recent.slot, now)) } else { None };
@@ -221,8 +226,7 @@ impl Subscription {
         record: &Record,
         now: Now,
     ) -> Option<Change> {
-        let app = record.app();
-        if !self.selectors.covers_app(&app.namespace.name, &app.name) {
+        if !self.covers(record) {
             return None;
         }
         let view = record.is_live().then(|| record.registration(revision, registry.renewed(slot, now)));
