@@ -195,7 +195,7 @@ impl Desk {
         self.keys.iter().take(DELTA).for_each(|key| self.renew(key, Some(Status::Starting), now));
         let told = self.registry.delta(now).changes.len();
         let seconds = median::<5>(|| timed(|| drop(self.registry.delta(now))).0);
-        report::line(&format!("delta of {told} changes, decoded"), &report::millis(seconds), "<= 1 ms");
+        report::line(&format!("delta of {told} changes"), &report::millis(seconds), "<= 1 ms");
     }
 
     /// Work that registers these instances in this version; preparing them is done at once.

@@ -15,6 +15,9 @@ pub(crate) const CASE: &str = "memory-case";
 /// Times that each instance is replaced.
 const ROUNDS: usize = 3;
 
+/// What the registry counts for a key beside its record, which no change keeps twice.
+const BESIDE_RECORD: f64 = 140.0;
+
 /// Changes that the ring of recent changes holds when it is full: each keeps the record before it.
 const RING: f64 = 8192.0;
 
@@ -42,16 +45,16 @@ struct Case {
     replaced: f64,
     /// Of the ring, as far as it holds records that nothing else does.
     ring: f64,
-    /// Per instance, of its record alone.
-    record: f64,
+    /// Per instance, as the registry counts it against its limit.
+    counted: f64,
 }
 
 fn show(what: &str, case: &Case, limit: usize) {
     report::line(what, &format!("{:.0} B", case.replaced), &format!("<= {limit} B"));
     let parts = format!(
-        "  fresh {:.0} B; record alone {:.0} B; ring {:.1} MB in all",
+        "  fresh {:.0} B; counted {:.0} B; ring {:.1} MB in all",
         case.fresh,
-        case.record,
+        case.counted,
         case.ring / 1e6
     );
     report::line(&parts, "", "");
@@ -63,7 +66,7 @@ fn measured(values: &str, count: usize) -> Option<Case> {
     let text = String::from_utf8(output.stdout).ok()?;
     let mut figures = text.split_whitespace().map(str::parse::<f64>);
     let mut next = || figures.next()?.ok();
-    Some(Case { fresh: next()?, replaced: next()?, ring: next()?, record: next()? })
+    Some(Case { fresh: next()?, replaced: next()?, ring: next()?, counted: next()? })
 }
 
 /// Measures one case in this process and prints its figures for [`measured`].
@@ -74,7 +77,7 @@ pub(crate) fn run_case(arguments: &[&str]) -> ExitCode {
         _ => None,
     };
     let Some(case) = case else { return ExitCode::FAILURE };
-    report::plain(&[case.fresh, case.replaced, case.ring, case.record]);
+    report::plain(&[case.fresh, case.replaced, case.ring, case.counted]);
     ExitCode::SUCCESS
 }
 
@@ -93,7 +96,7 @@ fn measure(values: Values, count: usize) -> Option<Case> {
         }
     }
     let grown = (machine::resident()? - before) as f64;
-    let record = registry.stats().record_bytes as f64 / count as f64;
-    let ring = RING.min((ROUNDS * count) as f64) * record;
-    Some(Case { fresh, replaced: (grown - ring) / count as f64, ring, record })
+    let counted = registry.stats().record_bytes as f64 / count as f64;
+    let ring = RING.min((ROUNDS * count) as f64) * (counted - BESIDE_RECORD);
+    Some(Case { fresh, replaced: (grown - ring) / count as f64, ring, counted })
 }
