@@ -1,4 +1,4 @@
-# verify changes nothing, fix does; both need what the README's commands need and nothing else.
+# verify changes nothing, fix does; both need what the README's commands need, rustfmt and clippy.
 .PHONY: verify fix docs test bench
 
 verify:

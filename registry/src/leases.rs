@@ -1,4 +1,4 @@
-//! Leases: three words beside each other, touched by renewals and by the sweep, by no reader.
+//! Leases: a few words beside each other, written by renewals and looked at by the sweep.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The core of the registry: no sockets, no clock, no async.
+//! The core of the registry: no sockets, no clock, no tasks.
 //!
 //! Callers hand in parsed values, an origin and one reading of the clocks. Every mutation becomes one numbered
 //! change in `apply` and nowhere else; everything that anybody reads (lists, the Eureka delta, watches) is a view
