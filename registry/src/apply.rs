@@ -342,10 +342,16 @@ impl Write<'_> {
 }
 
 impl OwnerWrite {
+    /// What a record's owner said last: for a write that changes its life alone.
+    pub(crate) fn same(record: &Record) -> Self {
+        let head = record.head();
+        Self { owner: head.owner, incarnation: head.incarnation, dirty: head.dirty, status: head.status }
+    }
+
     /// The next write of a record's owner by this server: same writer, same stamp.
     pub(crate) fn after(record: &Record, status: Status) -> Self {
-        let head = record.head();
-        Self { owner: head.owner.saturating_add(1), incarnation: head.incarnation, dirty: head.dirty, status }
+        let last = Self::same(record);
+        Self { owner: last.owner.saturating_add(1), status, ..last }
     }
 }
 

@@ -176,13 +176,7 @@ impl Registry {
             if !lapsed {
                 return false;
             }
-            let head = held.record.head();
-            let owner = OwnerWrite {
-                owner: head.owner,
-                incarnation: head.incarnation,
-                dirty: head.dirty,
-                status: head.status,
-            };
+            let owner = OwnerWrite::same(&held.record);
             let write = Write::owner(owner, Life::Expired, Renewal::Keep, Cause::Expired);
             let removed = key.write(&write, &Origin::System).is_ok();
             self.counters.expired.fetch_add(u64::from(removed), Ordering::Relaxed);
@@ -224,9 +218,9 @@ impl Registry {
             Due::Strip { slot, revision } | Due::Forget { slot, revision } => {
                 self.slots.record(slot).is_some_and(|(current, _)| current == revision)
             }
-            Due::OverrideEnds { slot, stamp } => self.slots.record(slot).is_some_and(|(_, record)| {
-                record.head().overlay.as_ref().is_some_and(|note| note.stamp == stamp)
-            }),
+            Due::OverrideEnds { slot, stamp } => {
+                self.slots.record(slot).is_some_and(|(_, record)| record.has_overlay_of(stamp))
+            }
         }
     }
 
@@ -239,7 +233,7 @@ impl Registry {
             Due::OverrideEnds { stamp, .. } => {
                 let Some(held) = key.held() else { return };
                 let life = held.record.head().life;
-                if held.record.head().overlay.as_ref().is_some_and(|note| note.stamp == stamp) {
+                if held.record.has_overlay_of(stamp) {
                     let ended = Write::overlay(Some(no_overlay()), Renewal::Keep, Cause::OverrideEnded);
                     // The key is known already, so room is no question.
                     let _ = key.write(&Write { life, ..ended }, &Origin::System);

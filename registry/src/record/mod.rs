@@ -172,6 +172,11 @@ impl Record {
         self.head().overlay.as_ref().map_or(Overlay::default(), |note| note.overlay)
     }
 
+    /// Whether the overlay is still the one that was written there.
+    pub(crate) fn has_overlay_of(&self, stamp: Stamp) -> bool {
+        self.head().overlay.as_ref().is_some_and(|note| note.stamp == stamp)
+    }
+
     /// Effective status.
     pub(crate) fn status(&self) -> Status {
         self.head().effective()
