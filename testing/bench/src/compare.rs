@@ -18,7 +18,10 @@ const PACE: Pace = Pace {
     warm: Duration::from_millis(400),
     turns: 7,
     changes: 40,
+    instances: 10_000,
+    shared: 100,
     connections: 2000,
+    rest: Duration::from_millis(500),
     fresh: 3,
 };
 

@@ -47,7 +47,9 @@ fn fail(problem: &str) -> ExitCode {
 
 /// Whether what was asked to be compared is as good as before; always, when nothing was.
 fn run(command: Command) -> io::Result<bool> {
-    report::machine();
+    if command != Command::Smoke {
+        report::machine();
+    }
     match command {
         Command::Everything => {
             core::run(args::INSTANCES);

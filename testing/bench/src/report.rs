@@ -67,19 +67,17 @@ pub(crate) fn row(row: &Row, samples: &[[Sample; 2]]) {
     }
 }
 
-/// The middle of every figure of one side.
+/// The middle of every figure of one side, but the longest of all latencies.
 pub(crate) fn median(samples: &[[Sample; 2]], side: usize) -> Sample {
     let of = |pick: &dyn Fn(&Sample) -> Option<f64>| {
         let values: Vec<f64> = samples.iter().filter_map(|sides| pick(&sides[side])).collect();
         (!values.is_empty()).then(|| middle(values))
     };
     let latency = |pick: fn(&Spread) -> f64| of(&|sample| sample.latencies.as_ref().map(pick));
+    let latencies = samples.iter().filter_map(|sides| sides[side].latencies);
+    let longest = latencies.map(|spread| spread.max).fold(0.0, f64::max);
     let spread = || {
-        Some(Spread {
-            p50: latency(|spread| spread.p50)?,
-            p99: latency(|spread| spread.p99)?,
-            max: latency(|spread| spread.max)?,
-        })
+        Some(Spread { p50: latency(|spread| spread.p50)?, p99: latency(|spread| spread.p99)?, max: longest })
     };
     Sample {
         figure: of(&|sample| Some(sample.figure)).unwrap_or_default(),

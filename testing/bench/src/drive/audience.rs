@@ -24,8 +24,8 @@ use crate::watch::Latencies;
 /// What is read at a time of a connection; most of them rest.
 const ROOM: usize = 2 << 10;
 
-/// Rest between two changes, so that each meets a quiet server.
-const REST: Duration = Duration::from_millis(10);
+/// Rest between two changes, so that each meets a quiet server: some time, and more for each watcher.
+const REST: (Duration, Duration) = (Duration::from_millis(1), Duration::from_micros(2));
 
 /// Longest wait for all watchers.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -89,9 +89,10 @@ impl Audience {
     /// # Errors
     /// A connection that breaks, a watch that ends, a change that does not arrive.
     pub(super) async fn tell(&mut self, served: &Served, changes: usize) -> io::Result<Sample> {
+        let rest = REST.0 + REST.1 * self.heard.watchers as u32;
         let before = served.cpu();
         for _ in 0..changes {
-            tokio::time::sleep(REST).await;
+            tokio::time::sleep(rest).await;
             self.change().await?;
         }
         let used = served.cpu() - before;

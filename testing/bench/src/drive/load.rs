@@ -11,9 +11,8 @@ use bytes::Bytes;
 use super::Bench;
 use super::h1::{self, Head};
 use super::h2::{self, Event};
-use super::requests::{self, Operation, Wire};
+use super::requests::{self, Operation, Population, Wire};
 use super::sample::Sample;
-use crate::instances::{self, Values};
 use crate::server::{ANSWER, Served};
 use crate::watch::{Latencies, timed};
 
@@ -38,8 +37,7 @@ pub(super) enum Extent {
 pub(super) struct Load {
     pub(super) operation: Operation,
     pub(super) requests: Vec<Bytes>,
-    /// Instances of each application.
-    pub(super) per_app: usize,
+    pub(super) population: Population,
     /// Whether instances change meanwhile.
     pub(super) busy: bool,
 }
@@ -60,8 +58,8 @@ enum Connection {
 }
 
 impl Load {
-    pub(super) fn new(operation: Operation, per_app: usize, busy: bool) -> Self {
-        Self { operation, requests: operation.requests(per_app), per_app, busy }
+    pub(super) fn new(operation: Operation, population: Population, busy: bool) -> Self {
+        Self { operation, requests: operation.requests(population), population, busy }
     }
 
     /// Loads a server.
@@ -124,7 +122,7 @@ impl Load {
             .into_iter()
             .map(|connection| tokio::task::spawn_local(connection.run(shared.clone())))
             .collect();
-        let changes = self.busy.then(|| tokio::task::spawn_local(change(address, self.per_app)));
+        let changes = self.busy.then(|| tokio::task::spawn_local(change(address, self.population)));
         if let Extent::For(time) = extent {
             tokio::time::sleep(time).await;
             shared.end.set(0);
@@ -230,12 +228,11 @@ impl Shared {
 }
 
 /// Changes one instance after the other, ten in a second, until it is dropped.
-async fn change(address: SocketAddr, per_app: usize) -> io::Result<()> {
+async fn change(address: SocketAddr, population: Population) -> io::Result<()> {
     let mut connection = h2::Connection::open(address, requests::REGISTER, ROOM).await?;
     for turn in 0.. {
         // Far apart, so that each is of another application.
-        let n = turn * 101 % requests::INSTANCES;
-        let instance = instances::placed(n, per_app, Values::Shared, turn + 2);
+        let instance = population.instance(turn * 101, turn + 2);
         finish(&mut connection, &h2::framed(&requests::register(&instance))).await?;
         tokio::time::sleep(BETWEEN_CHANGES).await;
     }

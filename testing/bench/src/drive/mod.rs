@@ -21,7 +21,7 @@ use crate::report;
 use crate::server::{Program, Served};
 use audience::Audience;
 use load::{Extent, Load};
-use requests::Operation;
+use requests::{Operation, Population};
 use rows::What;
 
 pub(crate) use h2::framed;
@@ -39,8 +39,14 @@ pub(crate) struct Pace {
     pub(crate) turns: usize,
     /// Changes in a turn.
     pub(crate) changes: usize,
+    /// Instances that loads are about, full batches of them.
+    pub(crate) instances: usize,
+    /// Most connections that have several watches, and most watches of each.
+    pub(crate) shared: usize,
     /// Connections that rest.
     pub(crate) connections: usize,
+    /// Time in which a server comes to rest.
+    pub(crate) rest: Duration,
     /// Fresh processes of each server, for what they hold.
     pub(crate) fresh: usize,
 }
@@ -48,11 +54,15 @@ pub(crate) struct Pace {
 /// What was measured of both sides, turn by turn.
 type Samples = io::Result<Vec<[Sample; 2]>>;
 
-/// Connections that have several watches, and watches of each.
-const SHARED: usize = 100;
-
 /// Changes before those that are measured.
 const WARMING: usize = 5;
+
+/// A delta tells of the last three minutes. More than those pass, then there are ten changes for each of their
+/// seconds.
+const DELTA: (Duration, usize) = (Duration::from_mins(4), 1800);
+
+/// More than the time between two ticks, at which a server sees that time passed.
+const TICK: Duration = Duration::from_millis(1500);
 
 /// A driver of servers.
 pub(crate) struct Bench {
@@ -81,7 +91,10 @@ impl Pace {
         warm: Duration::from_millis(500),
         turns: 3,
         changes: 60,
+        instances: 10_000,
+        shared: 100,
         connections: 4000,
+        rest: Duration::from_millis(500),
         fresh: 1,
     };
 
@@ -91,9 +104,24 @@ impl Pace {
         warm: Duration::ZERO,
         turns: 1,
         changes: 2,
+        instances: 1000,
+        shared: 5,
         connections: 20,
+        rest: Duration::from_millis(20),
         fresh: 1,
     };
+}
+
+impl Pace {
+    /// More where each takes less time.
+    fn changes_to(&self, watchers: usize) -> usize {
+        let changes = match watchers {
+            ..=100 => self.changes * 8,
+            101..=1000 => self.changes,
+            _ => self.changes / 4,
+        };
+        changes.max(1)
+    }
 }
 
 impl Bench {
@@ -115,7 +143,7 @@ impl Bench {
             What::Connection => {
                 self.held(programs, |program| held::per_connection(self, program, self.pace.connections))
             }
-            What::Stream => self.held(programs, |program| held::per_stream(self, program, SHARED, SHARED)),
+            What::Stream => self.held(programs, |program| held::per_stream(self, program, self.pace.shared)),
         };
         measured.map_err(|error| io::Error::other(format!("{}: {error}", row.name)))
     }
@@ -125,7 +153,8 @@ impl Bench {
     }
 
     fn loads(&self, operation: Operation, busy: bool, programs: &[Program; 2]) -> Samples {
-        let load = Load::new(operation, operation.per_app(), busy);
+        let population = Population { instances: self.pace.instances, per_app: operation.per_app() };
+        let load = Load::new(operation, population, busy);
         let mut sides = started(programs)?;
         for side in &mut sides {
             self.prepare(side, &load)?;
@@ -147,12 +176,30 @@ impl Bench {
     /// Registers what is asked for.
     fn prepare(&self, served: &mut Served, load: &Load) -> io::Result<()> {
         let Some(before) = load.operation.before() else { return Ok(()) };
-        let registered = Load::new(before, load.per_app, false).run(self, served, Extent::Once);
+        if load.operation == Operation::RestDelta {
+            return self.let_pass(served, load.population);
+        }
+        let registered = Load::new(before, load.population, false).run(self, served, Extent::Once);
         registered.map(|_| ()).map_err(|error| served.explain(&error))
     }
 
+    /// Registers everything, lets that grow older than a delta, and changes some of it.
+    fn let_pass(&self, served: &mut Served, population: Population) -> io::Result<()> {
+        let mut load = Load::new(Operation::BatchRegister, population, false);
+        let (registrations, changes) = load.requests.split_at(load.requests.len() / 2);
+        let changes = changes[..changes.len().min(DELTA.1.div_ceil(load.operation.units()))].to_vec();
+        load.requests = registrations.to_vec();
+        load.run(self, served, Extent::Once).map_err(|error| served.explain(&error))?;
+        if served.skip(DELTA.0)? {
+            self.block_on(async { tokio::time::sleep(TICK).await });
+        }
+        load.requests = changes;
+        load.run(self, served, Extent::Once).map(|_| ()).map_err(|error| served.explain(&error))
+    }
+
     fn changes(&self, connections: usize, streams: usize, programs: &[Program; 2]) -> Samples {
-        let changes = self.pace.changes;
+        let (connections, streams) = (connections.min(self.pace.shared), streams.min(self.pace.shared));
+        let changes = self.pace.changes_to(connections * streams);
         let mut sides = started(programs)?;
         let open = |side: &Served| self.block_on(Audience::open(side.address, connections, streams));
         let mut audiences = [open(&sides[0])?, open(&sides[1])?];

@@ -8,11 +8,8 @@ use prost::Message as _;
 use super::h2::framed;
 use crate::instances::{self, PER_APP, Values};
 
-/// Instances that are registered, renewed and fetched.
-pub(super) const INSTANCES: usize = 10_000;
-
 /// Instances of an application that is fetched alone.
-pub(super) const TEN: usize = 10;
+const TEN: usize = 10;
 
 /// Registrations of one batch.
 const REGISTERED_AT_ONCE: usize = 250;
@@ -37,6 +34,14 @@ pub(crate) enum Operation {
     RestApp { gzip: bool },
     RestAll,
     RestDelta,
+}
+
+/// The instances that requests are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Population {
+    /// Full batches of them.
+    pub(super) instances: usize,
+    pub(super) per_app: usize,
 }
 
 /// How a call goes out.
@@ -97,13 +102,11 @@ impl Operation {
         )
     }
 
-    /// Requests to send over and over, of applications of so many instances. Those that register say something new
-    /// of each instance at each turn.
-    pub(super) fn requests(self, per_app: usize) -> Vec<Bytes> {
-        let all = |version: usize| {
-            (0..INSTANCES).map(move |n| instances::placed(n, per_app, Values::Shared, version))
-        };
-        let apps = || (0..INSTANCES).step_by(per_app).map(|n| instances::app(n, per_app));
+    /// Requests to send over and over. Those that register say something new of each instance at each turn.
+    pub(super) fn requests(self, population: Population) -> Vec<Bytes> {
+        let Population { instances, per_app } = population;
+        let all = |version| (0..instances).map(move |n| population.instance(n, version));
+        let apps = || (0..instances).step_by(per_app).map(|n| instances::app(n, per_app));
         let instances = || [0, 1].into_iter().flat_map(all);
         match self {
             Self::GrpcRegister => instances().map(|instance| framed(&register(&instance))).collect(),
@@ -139,6 +142,13 @@ impl Operation {
             Self::RestAll | Self::RestApp { .. } => answer.len() > 1000,
             _ => true,
         }
+    }
+}
+
+impl Population {
+    /// The `n`-th of them, as [`instances::instance`].
+    pub(super) fn instance(self, n: usize, version: usize) -> Instance {
+        instances::placed(n % self.instances, self.per_app, Values::Shared, version)
     }
 }
 

@@ -4,10 +4,11 @@ mod child;
 mod limit;
 
 use std::ffi::OsString;
-use std::io::{self, BufRead as _};
+use std::io::{self, BufRead as _, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::Duration;
 
 use crate::machine;
 
@@ -30,6 +31,8 @@ pub(crate) struct Served {
     pub(crate) address: SocketAddr,
     /// The process that answers.
     process: u32,
+    /// Whether its clock may be moved on.
+    can_skip: bool,
     child: Child,
     /// The child reads until this closes.
     input: Option<ChildStdin>,
@@ -50,7 +53,7 @@ impl Program {
     /// # Errors
     /// A program that does not start, or ends without saying where it listens.
     pub(crate) fn start(&self) -> io::Result<Served> {
-        let mut child = Command::new(this_program()?)
+        let mut child = Command::new(std::env::current_exe()?)
             .arg(ROLE)
             .args(self.role())
             .stdin(Stdio::piped())
@@ -62,7 +65,9 @@ impl Program {
             io::BufReader::new(output).read_line(&mut line)?;
         }
         match announced(&line) {
-            Some((address, process)) => Ok(Served { address, process, child, input }),
+            Some((address, process)) => {
+                Ok(Served { address, process, can_skip: *self == Self::Heureka, child, input })
+            }
             None => {
                 drop(input);
                 child.wait()?;
@@ -95,10 +100,24 @@ impl Served {
         bytes.map(|bytes| bytes as f64).ok_or_else(|| io::Error::other("the system does not tell its memory"))
     }
 
-    /// How the server ended, if it did, for a fault that this may have caused.
+    /// Moves the clock of the server that this program was built with; any other goes by the machine's. Whether that
+    /// was so.
+    ///
+    /// # Errors
+    /// A server that is gone.
+    pub(crate) fn skip(&mut self, time: Duration) -> io::Result<bool> {
+        let Some(input) = self.input.as_mut().filter(|_| self.can_skip) else { return Ok(false) };
+        writeln!(input, "{}", time.as_secs())?;
+        Ok(true)
+    }
+
+    /// Ends the server and tells of a fault whether it came from its having ended by itself.
     pub(crate) fn explain(&mut self, error: &io::Error) -> io::Error {
-        match self.child.try_wait() {
-            Ok(Some(status)) => io::Error::other(format!("the server ended ({status}): {error}")),
+        drop(self.input.take());
+        match self.child.wait() {
+            Ok(status) if !status.success() => {
+                io::Error::other(format!("the server ended by itself ({status}): {error}"))
+            }
             _ => io::Error::other(error.to_string()),
         }
     }
@@ -110,11 +129,6 @@ impl Drop for Served {
         // Nothing is left to do when it cannot be waited for.
         let _ = self.child.wait();
     }
-}
-
-/// The bench itself; under `cargo test` the program beside the test.
-fn this_program() -> io::Result<PathBuf> {
-    std::env::current_exe()
 }
 
 /// Address and process of a child, from its one line.
