@@ -19,12 +19,12 @@ const FILES: [&str; 5] = [
 
 const PACKAGE: &str = "heureka.registry.v1";
 
-/// Fields whose instances a server encodes once and sends to many. On the wire a message inside a message is its
-/// length and its bytes, so a field of bytes says the same.
-const ENCODED_ONCE: [(&str, &str); 2] = [("Change", "instance"), ("ListInstancesResponse", "instances")];
+/// Fields whose entries a server encodes once and sends to many. On the wire a message inside a message is its length
+/// and its bytes, so a field of bytes says the same.
+const ENCODED_ONCE: [(&str, &str); 2] = [("ChangeBatch", "changes"), ("ListInstancesResponse", "instances")];
 
 /// Those messages and what holds them; all others are the same on both sides.
-const SERVED: [&str; 5] = ["Change", "ChangeBatch", "WatchEvent", "WatchResponse", "ListInstancesResponse"];
+const SERVED: [&str; 4] = ["ChangeBatch", "WatchEvent", "WatchResponse", "ListInstancesResponse"];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=build.rs");
@@ -44,7 +44,7 @@ fn contract() -> tonic_prost_build::Builder {
         .codec_path("crate::codec::BoundedCodec")
 }
 
-/// The discovery service as a server offers it: the contract, with instances as bytes.
+/// The discovery service as a server offers it: the contract, with changes and listed instances as bytes.
 fn compile_served(mut descriptors: FileDescriptorSet, out: &Path) -> Result<(), Box<dyn std::error::Error>> {
     fs::create_dir_all(out)?;
     let mut builder = contract().build_client(false).out_dir(out);

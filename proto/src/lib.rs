@@ -18,8 +18,8 @@ pub mod v1 {
     include!(concat!(env!("OUT_DIR"), "/heureka.registry.v1.rs"));
 }
 
-/// The discovery service as a server offers it: the same wire as [`v1`], but instances are handed over as bytes, so
-/// that each is encoded once for all who are told of it.
+/// The discovery service as a server offers it: the same wire as [`v1`], but changes and listed instances are
+/// handed over as bytes, so that each is encoded once for all who are told of it.
 #[expect(
     unused_qualifications,
     clippy::allow_attributes,

@@ -44,6 +44,7 @@ pub use app_cache::{AppCache, LIST_AGE_MAX};
 pub use config::{Config, Preservation, PreservationMode, Seeds};
 pub use error::Refused;
 pub use events::{Cause, Event};
+pub use log::Told;
 pub use origin::{Origin, Surface};
 pub use registry::Registry;
 pub use replication::{Content, KeyState, Merged, OwnerState};

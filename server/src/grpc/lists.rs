@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use heureka_model::{InstanceKey, Invalid, Now, Problem, Selectors, canonical_app};
-use heureka_proto::convert::{encoded, selectors};
+use heureka_proto::convert::selectors;
 use heureka_proto::{served, v1};
 use heureka_registry::AppSummary;
 use prost::Message as _;
@@ -85,7 +85,7 @@ async fn application(
     let Some(known) = core.registry.app_revision(namespace, name) else {
         return Encoded { instances: Arc::default(), next: None, revision };
     };
-    let (kept, key) = (&core.encodings.applications, (namespace.to_owned(), name.to_owned()));
+    let (kept, key) = (&core.applications, (namespace.to_owned(), name.to_owned()));
     if let Some(instances) = kept.current(&key, known, now.mono).filter(|kept| kept.len() <= size) {
         return Encoded { instances, next: None, revision };
     }
@@ -119,7 +119,7 @@ fn cut(page: heureka_registry::Page) -> Encoded {
     let mut last = None;
     for registration in page.instances {
         let key = registration.instance.key.clone();
-        let instance = encoded(registration);
+        let instance = Bytes::from(v1::Instance::from(registration).encode_to_vec());
         bytes += instance.len() + ENTRY_OVERHEAD;
         if bytes > MAX_MESSAGE && last.is_some() {
             next = last;

@@ -6,7 +6,6 @@
 mod core;
 mod discovery;
 mod edge;
-mod encodings;
 mod lists;
 mod parting;
 mod registrar;
