@@ -1,6 +1,7 @@
 //! A cache fed by servers that follow a script.
 
 use heureka_proto::v1;
+use tokio::time::timeout;
 use tokio_stream::StreamExt as _;
 use tonic::Code;
 
@@ -34,9 +35,12 @@ async fn a_snapshot_that_empties_the_cache_is_held_and_counted_until_the_end_of_
     let script = Script::new([full].into_iter().chain((0..40).map(|_| empty())).collect());
     let cache = cache(&script);
     let mut changes = cache.changes();
-    while cache.withheld().is_none() {
-        changes.next().await.unwrap();
-    }
+    let held = async {
+        while cache.withheld().is_none() {
+            changes.next().await.unwrap();
+        }
+    };
+    timeout(Duration::from_hours(1), held).await.unwrap();
     let start = Instant::now();
     assert_eq!((cache.withheld(), cache.holds(), cache.len()), (Some(2), 1, 2));
     while cache.withheld().is_some() {

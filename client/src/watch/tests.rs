@@ -23,15 +23,12 @@ fn events_of(scripts: &[&Script]) -> Watch {
 
 /// Ids of the added instances, and the sizes of the set when it was complete.
 async fn hear(events: &mut Watch, number: usize) -> Vec<String> {
-    events
-        .take(number)
-        .map(|event| match event.unwrap() {
-            Event::Added(registration) => registration.instance.key.id.clone(),
-            Event::Synced { instances } => instances.to_string(),
-            other => format!("{other:?}"),
-        })
-        .collect()
-        .await
+    let told = events.take(number).map(|event| match event.unwrap() {
+        Event::Added(registration) => registration.instance.key.id.clone(),
+        Event::Synced { instances } => instances.to_string(),
+        other => format!("{other:?}"),
+    });
+    timeout(Duration::from_hours(1), told.collect()).await.unwrap()
 }
 
 #[tokio::test(start_paused = true)]
