@@ -32,10 +32,10 @@ use apps::{App, Apps};
 /// tells the truth and knows nobody. Such a snapshot waits until the server calls itself ready and two of its
 /// digests in a row agree with what it told; and when it is another server, or another life of one, than told what
 /// is held, until the longest lease of the missing instances would have lapsed as well, since those alive come back
-/// within it. Until then the old set is served, and changes and removals that the server tells meanwhile apply to
-/// it at once. The wait ends early when nobody is missing any more, and after
-/// [`Settings::snapshot_hold`](crate::Settings::snapshot_hold) at the latest, each at the next sign of life. What
-/// is removed on a live stream is removed at once, however much it is.
+/// within it. Until then the missing ones are served as before; what the snapshot holds, and every change and
+/// removal that the server tells meanwhile, applies at once. The wait ends early when nobody is missing any more,
+/// and after [`Settings::snapshot_hold`](crate::Settings::snapshot_hold) at the latest, each at the next sign of
+/// life. What is removed on a live stream is removed at once, however much it is.
 ///
 /// Clones share one copy; it follows the registry until the last of them is dropped.
 #[derive(Clone, Debug)]

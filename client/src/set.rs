@@ -52,8 +52,8 @@ impl Set {
         self.digest
     }
 
-    pub(crate) fn into_members(self) -> impl Iterator<Item = Arc<Registration>> {
-        self.instances.into_values()
+    pub(crate) fn members(&self) -> impl Iterator<Item = &Arc<Registration>> {
+        self.instances.values()
     }
 }
 

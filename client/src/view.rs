@@ -50,7 +50,7 @@ pub(crate) struct View {
     building: Option<Set>,
     /// Who talks now.
     origin: Origin,
-    /// A complete snapshot that would empty most of the set.
+    /// A complete snapshot that lacks most of the set.
     waiting: Option<Waiting>,
     /// How long such a one waits at most.
     hold: Duration,
@@ -200,17 +200,20 @@ impl View {
         }
     }
 
-    /// A snapshot is complete: it is taken, or waits.
+    /// A snapshot is complete. What it holds is taken; what it lacks goes, or waits.
     fn complete(&mut self, events: &mut VecDeque<Event>, now: Instant) {
         let Some(built) = self.building.take() else {
             return;
         };
-        let since = self.waiting.take().map_or(now, |earlier| earlier.since());
-        if self.hold > Duration::ZERO && shrinks(&self.held, &built) {
+        let waiting_since = self.waiting.take().map(|earlier| earlier.since());
+        let is_doubtful = waiting_since.is_some() || shrinks(&self.held, &built);
+        if is_doubtful && self.hold > Duration::ZERO {
+            let since = waiting_since.unwrap_or(now);
+            self.absorb(&built, events);
             self.waiting = Some(Waiting::new(&self.held, self.told_by, built, self.origin, since));
         } else {
             self.told_by = self.origin;
-            self.swap(built, events);
+            self.swap(&built, events);
         }
     }
 
@@ -218,21 +221,26 @@ impl View {
     fn release(&mut self, events: &mut VecDeque<Event>, now: Instant) {
         if let Some(waiting) = self.waiting.take_if(|waiting| waiting.is_over(&self.held, self.hold, now)) {
             self.told_by = waiting.origin;
-            self.swap(waiting.set, events);
+            self.swap(&waiting.set, events);
         }
     }
 
-    /// A whole snapshot replaces the set, except that a newer copy of an instance is kept: the snapshot may come
-    /// from a server that lags.
-    fn swap(&mut self, built: Set, events: &mut VecDeque<Event>) {
-        let gone: Vec<_> = self.held.missing_in(&built).cloned().collect();
+    /// A whole snapshot replaces the set.
+    fn swap(&mut self, built: &Set, events: &mut VecDeque<Event>) {
+        let gone: Vec<_> = self.held.missing_in(built).cloned().collect();
         for last in gone {
             self.held.remove(&last.instance.key);
             events.push_back(Event::Removed { last, reason: None });
         }
-        for registration in built.into_members() {
+        self.absorb(built, events);
+    }
+
+    /// Takes over what a snapshot holds, except that a newer copy of an instance is kept: the snapshot may come from a
+    /// server that lags.
+    fn absorb(&mut self, built: &Set, events: &mut VecDeque<Event>) {
+        for registration in built.members() {
             if !self.held.is_ahead(&registration.instance.key, registration.version) {
-                events.extend(self.store(registration));
+                events.extend(self.store(registration.clone()));
             }
         }
     }

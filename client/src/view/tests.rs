@@ -205,6 +205,15 @@ fn a_shrinking_snapshot_of_another_life_waits_for_the_leases_of_the_missing() {
 }
 
 #[test]
+fn what_a_waiting_snapshot_holds_is_told_at_once() {
+    let mut view = guarded();
+    let mut told = take(&mut view, whole(2, vec![put("a", 2), put("e", 1)]));
+    told.sort_by_key(|event| matches!(event, Event::Added(_)));
+    assert_eq!(told, [Event::Modified(registration("a", 2)), Event::Added(registration("e", 1))]);
+    assert_eq!((view.withheld(), view.held.len()), (Some(3), 5));
+}
+
+#[test]
 fn a_set_that_comes_back_in_time_was_never_away() {
     let (mut view, start) = (guarded(), Instant::now());
     take(&mut view, whole(2, vec![]));
@@ -240,8 +249,10 @@ fn a_snapshot_that_shrinks_less_is_taken_and_so_is_any_without_a_guard() {
 fn a_further_snapshot_does_not_begin_the_wait_anew() {
     let (mut view, start) = (guarded(), Instant::now());
     take(&mut view, whole(2, vec![]));
-    take(&mut view, whole(3, vec![]));
-    assert_eq!(mark(&mut view, start + LEASE * 2), 4);
+    // Three of four are back: the fourth has its time all the same.
+    take(&mut view, whole(3, vec![put("a", 1), put("b", 1), put("c", 1)]));
+    assert_eq!((view.withheld(), mark(&mut view, start)), (Some(1), 0));
+    assert_eq!(mark(&mut view, start + LEASE * 2), 1);
 }
 
 #[test]
