@@ -2,17 +2,15 @@
 
 use std::sync::Arc;
 
-use heureka_model::{Change, ChangeKind, RemovalReason};
+use bytes::Bytes;
+use heureka_model::{Change, ChangeKind, Registration, RemovalReason};
+use prost::Message as _;
 
-use crate::v1;
+use crate::{served, v1};
 
 impl From<Change> for v1::Change {
     fn from(change: Change) -> Self {
-        let (kind, reason) = match change.kind {
-            ChangeKind::Added => (v1::ChangeType::Added, v1::RemovalReason::Unspecified),
-            ChangeKind::Modified => (v1::ChangeType::Modified, v1::RemovalReason::Unspecified),
-            ChangeKind::Removed(reason) => (v1::ChangeType::Removed, reason.into()),
-        };
+        let (kind, reason) = kind(change.kind);
         Self {
             r#type: kind.into(),
             key: Some(change.key.into()),
@@ -20,6 +18,34 @@ impl From<Change> for v1::Change {
             instance: change.registration.map(|shared| Arc::unwrap_or_clone(shared).into()),
             removal_reason: reason.into(),
         }
+    }
+}
+
+impl served::Change {
+    /// A change as a server tells it; `encode` gives the bytes of its instance, if it has one.
+    pub fn new(change: Change, encode: impl FnOnce(&Registration) -> Bytes) -> Self {
+        let (kind, reason) = kind(change.kind);
+        Self {
+            r#type: kind.into(),
+            key: Some(change.key.into()),
+            version: Some(change.version.into()),
+            instance: change.registration.as_deref().map(encode).unwrap_or_default(),
+            removal_reason: reason.into(),
+        }
+    }
+}
+
+/// The bytes of an instance, as a [`served`] message holds them.
+#[must_use]
+pub fn encoded(registration: Registration) -> Bytes {
+    v1::Instance::from(registration).encode_to_vec().into()
+}
+
+fn kind(kind: ChangeKind) -> (v1::ChangeType, v1::RemovalReason) {
+    match kind {
+        ChangeKind::Added => (v1::ChangeType::Added, v1::RemovalReason::Unspecified),
+        ChangeKind::Modified => (v1::ChangeType::Modified, v1::RemovalReason::Unspecified),
+        ChangeKind::Removed(reason) => (v1::ChangeType::Removed, reason.into()),
     }
 }
 
@@ -46,7 +72,7 @@ impl From<RemovalReason> for v1::RemovalReason {
 
 #[cfg(test)]
 mod tests {
-    use heureka_model::{Instance, InstanceKey, LeaseTimes, Overlay, Registration, Version};
+    use heureka_model::{Instance, InstanceKey, LeaseTimes, Overlay, Version};
 
     use super::*;
 
@@ -76,6 +102,16 @@ mod tests {
             assert_eq!((wire.r#type, wire.instance), (3, None));
             assert_eq!(removal_reason(wire.removal_reason), Some(reason));
             assert_eq!(wire.key.unwrap().app, "WEB");
+        }
+    }
+
+    #[test]
+    fn an_instance_that_is_encoded_once_reads_as_one_in_its_place() {
+        let kinds = [ChangeKind::Added, ChangeKind::Modified, ChangeKind::Removed(RemovalReason::Expired)];
+        for change in kinds.map(change) {
+            let contract = v1::Change::from(change.clone());
+            let served = served::Change::new(change, |registration| encoded(registration.clone()));
+            assert_eq!(served.encode_to_vec(), contract.encode_to_vec());
         }
     }
 

@@ -15,7 +15,7 @@ mod status;
 mod time;
 mod version;
 
-pub use change::removal_reason;
+pub use change::{encoded, removal_reason};
 pub use key::BorrowedKey;
 pub use selector::{MAX_SELECTOR_ENTRIES, MAX_SELECTOR_TEXT, MAX_SELECTOR_TEXTS, MAX_SELECTORS, selectors};
 pub use status::{status, status_number};

@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tonic::Extensions;
 
+use super::encodings::Encodings;
 use super::{Connection, Deps, Identity, Limits};
 
 /// Live instances that are looked at on a thread that serves requests: some milliseconds.
@@ -23,6 +24,7 @@ pub(super) struct Core {
     pub(super) limits: Limits,
     pub(super) drain: CancellationToken,
     clock: Arc<dyn Clock>,
+    pub(super) encodings: Encodings,
     identity: Identity,
     readings: Arc<Semaphore>,
 }
@@ -31,7 +33,7 @@ impl Core {
     pub(super) fn new(deps: Deps) -> Self {
         let Deps { registry, clock, identity, drain, limits } = deps;
         let readings = Arc::new(Semaphore::new(READINGS));
-        Self { registry, limits, drain, clock, identity, readings }
+        Self { registry, limits, drain, clock, encodings: Encodings::new(), identity, readings }
     }
 
     pub(super) fn now(&self) -> Now {

@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
-use heureka_model::{Change, Version, Wall, instance_hash};
+use bytes::Bytes;
+use heureka_model::{Change, Registration, Version, Wall, instance_hash};
 use heureka_proto::convert::timestamp;
-use heureka_proto::v1;
+use heureka_proto::served;
 use prost::Message as _;
 
 use crate::grpc::lists::ENTRY_OVERHEAD;
@@ -25,7 +26,7 @@ pub(super) struct Told {
 
 enum Form {
     Read(Box<Change>),
-    Converted(Box<v1::Change>),
+    Converted(Box<served::Change>),
 }
 
 impl Told {
@@ -36,16 +37,16 @@ impl Told {
         Self { revision: change.revision, key, bytes, committed, form: Form::Read(Box::new(change)) }
     }
 
-    fn converted(self) -> Self {
+    fn converted(self, encode: impl FnOnce(&Registration) -> Bytes) -> Self {
         let Form::Read(change) = self.form else { return self };
-        let change = v1::Change::from(*change);
+        let change = served::Change::new(*change, encode);
         let bytes = change.encoded_len() + ENTRY_OVERHEAD;
         Self { bytes, form: Form::Converted(Box::new(change)), ..self }
     }
 
-    fn into_change(self) -> v1::Change {
+    fn into_change(self, encode: impl FnOnce(&Registration) -> Bytes) -> served::Change {
         match self.form {
-            Form::Read(change) => (*change).into(),
+            Form::Read(change) => served::Change::new(*change, encode),
             Form::Converted(change) => *change,
         }
     }
@@ -53,7 +54,7 @@ impl Told {
 
 /// Changes of different keys, few and small enough for one message.
 pub(super) struct Batch {
-    changes: Vec<v1::Change>,
+    changes: Vec<served::Change>,
     keys: HashSet<u64>,
     max: usize,
     bytes: usize,
@@ -80,17 +81,17 @@ impl Batch {
     }
 
     /// Takes one more change in, or gives back what does not fit. The first always does; a second one of the same
-    /// key never.
-    pub(super) fn offer(&mut self, told: Told) -> Option<Told> {
+    /// key never. `encode` gives the bytes of an instance.
+    pub(super) fn offer(&mut self, told: Told, encode: impl Fn(&Registration) -> Bytes) -> Option<Told> {
         // Asked before as well, so that a large change is not converted long before its message.
         if !self.has_room(&told) {
             return Some(told);
         }
-        let told = told.converted();
+        let told = told.converted(&encode);
         if !self.has_room(&told) {
             return Some(told);
         }
-        self.push(told);
+        self.push(told, encode);
         None
     }
 
@@ -101,7 +102,7 @@ impl Batch {
                 && !self.keys.contains(&told.key)
     }
 
-    fn push(&mut self, told: Told) {
+    fn push(&mut self, told: Told, encode: impl FnOnce(&Registration) -> Bytes) {
         self.bytes += told.bytes;
         self.revision = told.revision;
         self.keys.insert(told.key);
@@ -109,11 +110,11 @@ impl Batch {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
-        self.changes.push(told.into_change());
+        self.changes.push(told.into_change(encode));
     }
 
-    pub(super) fn message(self) -> v1::ChangeBatch {
-        v1::ChangeBatch {
+    pub(super) fn message(self) -> served::ChangeBatch {
+        served::ChangeBatch {
             changes: self.changes,
             revision: self.revision,
             commit_time: self.committed.map(timestamp),
@@ -125,9 +126,8 @@ impl Batch {
 mod tests {
     use std::sync::Arc;
 
-    use heureka_model::{
-        ChangeKind, Instance, InstanceKey, LeaseTimes, Overlay, Registration, RemovalReason,
-    };
+    use heureka_model::{ChangeKind, Instance, InstanceKey, LeaseTimes, Overlay, RemovalReason};
+    use heureka_proto::convert::encoded;
 
     use super::*;
 
@@ -154,9 +154,13 @@ mod tests {
         Told::new(Change { kind, key, version: Version::default(), revision: 1, registration }, None)
     }
 
+    fn encode(registration: &Registration) -> Bytes {
+        encoded(registration.clone())
+    }
+
     /// Whether the change went into the batch.
     fn fits(batch: &mut Batch, told: Told) -> bool {
-        batch.offer(told).is_none()
+        batch.offer(told, encode).is_none()
     }
 
     #[test]
@@ -198,7 +202,7 @@ mod tests {
         assert!(batch.is_full() && !fits(&mut batch, removed("b", 2, 5)));
         let mut batch = Batch::new(10);
         assert!(fits(&mut batch, removed("b", 2, 5)));
-        let back = batch.offer(added("a", 500 << 10)).unwrap();
+        let back = batch.offer(added("a", 500 << 10), encode).unwrap();
         assert!(matches!(back.form, Form::Read(_)), "it shares its instance until its message comes");
     }
 

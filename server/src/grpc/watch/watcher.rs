@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use heureka_model::{Mono, Selectors, SetDigest};
+use heureka_model::{Mono, Registration, Selectors, SetDigest};
 use heureka_proto::convert::wire_duration;
-use heureka_proto::v1;
-use heureka_proto::v1::watch_event::Event;
+use heureka_proto::served::watch_event::Event;
+use heureka_proto::{served, v1};
 use heureka_registry::{Start, Subscription};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -61,7 +61,7 @@ enum Stage {
 
 /// What became of an attempt to collect a message.
 enum Collected {
-    Changes(v1::ChangeBatch),
+    Changes(served::ChangeBatch),
     /// Nothing more to tell at this moment.
     Head,
     /// The share of work is done; there may be more.
@@ -332,9 +332,11 @@ impl Watcher {
 
     /// Moves what fits from what is left.
     fn fill(&mut self, batch: &mut Batch) {
+        let head = self.core.registry.head();
         while let Some(told) = self.left.pop_front() {
             let revision = told.revision;
-            if let Some(told) = batch.offer(told) {
+            let encode = |told: &Registration| self.core.encodings.instance(told, head);
+            if let Some(told) = batch.offer(told, encode) {
                 self.left.push_front(told);
                 return;
             }
