@@ -23,6 +23,9 @@ use tonic::codegen::BoxFuture;
 use tonic::transport::{Channel, Endpoint};
 use tower_service::Service;
 
+/// Attempts to take a port again, some seconds' worth.
+const BINDS: u32 = 1_000_000;
+
 /// A server in a runtime of its own.
 pub struct Node {
     runtime: Runtime,
@@ -47,7 +50,9 @@ impl Node {
         let start = move || {
             let runtime = Runtime::new().unwrap();
             let running = runtime.block_on(async {
-                let listener = listen::bind(address).unwrap();
+                // A client that calls while nobody listens may for a moment sit on the port itself.
+                let bound = (0..BINDS).find_map(|_| listen::bind(address).ok());
+                let listener = bound.expect("the port stays taken");
                 Server::new(config, world).start(vec![listener]).await.unwrap()
             });
             Self { runtime, running }
