@@ -30,8 +30,12 @@ const PACE: Pace = Pace {
 /// # Errors
 /// A server that does not start or dies, a connection that breaks, a call that fails.
 pub(crate) fn run(old: PathBuf, new: PathBuf, rows: &[Row]) -> io::Result<bool> {
-    let bench = Bench::new(PACE)?;
     let programs = [Program::Binary(old), Program::Binary(new)];
+    for program in &programs {
+        program.start()?;
+    }
+    report::machine();
+    let bench = Bench::new(PACE)?;
     report::comparison(MARGIN);
     let mut worse = 0;
     for row in rows {

@@ -58,8 +58,14 @@ enum Connection {
 }
 
 impl Load {
+    /// Requests to send over and over.
     pub(super) fn new(operation: Operation, population: Population, busy: bool) -> Self {
-        Self { operation, requests: operation.requests(population), population, busy }
+        Self { operation, requests: operation.requests(population, &[0, 1]), population, busy }
+    }
+
+    /// Registrations to send once.
+    pub(super) fn registrations(operation: Operation, population: Population, version: usize) -> Self {
+        Self { operation, requests: operation.requests(population, &[version]), population, busy: false }
     }
 
     /// Loads a server.
@@ -84,7 +90,7 @@ impl Load {
             return Err(io::Error::other(format!("{} calls failed", shared.failed.get())));
         }
         let latencies = shared.latencies.take().sorted();
-        let done = (latencies.len() * self.operation.units()) as f64;
+        let done = (latencies.len() * self.operation.units(self.population)) as f64;
         Ok(Sample {
             figure: done / seconds,
             latencies: Some(latencies.spread()),
