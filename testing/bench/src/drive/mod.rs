@@ -110,9 +110,7 @@ impl Pace {
         rest: Duration::from_millis(20),
         fresh: 1,
     };
-}
 
-impl Pace {
     /// More where each takes less time.
     fn changes_to(&self, watchers: usize) -> usize {
         let changes = match watchers {
