@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_loss_within_the_spread_is_not() {
-        assert!(!is_worse(&[(100.0, 90.0), (100.0, 85.0), (100.0, 80.0)], (1.0, 1.0)));
+        assert!(!is_worse(&[(100.0, 90.0), (100.0, 82.0), (100.0, 70.0)], (1.0, 1.0)));
     }
 
     #[test]
