@@ -12,6 +12,9 @@ use crate::watch::middle;
 /// Share of a figure that may be lost beyond the spread of the measurements.
 const MARGIN: f64 = 0.05;
 
+/// Times that a row is measured before it counts as worse.
+const TIMES: usize = 3;
+
 /// Shorter turns than of a figure that stands alone, but more of them.
 const PACE: Pace = Pace {
     time: Duration::from_millis(800),
@@ -30,17 +33,33 @@ const PACE: Pace = Pace {
 /// # Errors
 /// A server that does not start or dies, a connection that breaks, a call that fails.
 pub(crate) fn run(old: PathBuf, new: PathBuf, rows: &[Row]) -> io::Result<bool> {
-    let bench = Bench::new(PACE)?;
     let programs = [Program::Binary(old), Program::Binary(new)];
+    for program in &programs {
+        program.start()?;
+    }
+    report::machine();
+    let bench = Bench::new(PACE)?;
     report::comparison(MARGIN);
     let mut worse = 0;
     for row in rows {
-        let found = Found::of(row, &bench.measure(row, &programs)?);
+        let found = settled(&bench, row, &programs)?;
         report::compared(row, &found);
         worse += usize::from(found.is_worse());
     }
     report::compared_all(worse);
     Ok(worse == 0)
+}
+
+/// Measures a row, with fresh servers once more as long as it looks worse: chance seldom says the same three times.
+fn settled(bench: &Bench, row: &Row, programs: &[Program; 2]) -> io::Result<Found> {
+    let mut found = Found::of(row, &bench.measure(row, programs)?);
+    for _ in 1..TIMES {
+        if !found.is_worse() {
+            break;
+        }
+        found = Found::of(row, &bench.measure(row, programs)?);
+    }
+    Ok(found)
 }
 
 /// What was found of a row.
@@ -85,9 +104,9 @@ impl Gain {
         Self { middle: middle_gain, spread }
     }
 
-    /// Whether more than the margin is lost even where the spread is in its favour.
+    /// Whether more than the margin is lost even with twice the spread in its favour.
     pub(crate) fn is_loss(self) -> bool {
-        self.middle + self.spread < 1.0 - MARGIN
+        self.middle + 2.0 * self.spread < 1.0 - MARGIN
     }
 }
 
@@ -117,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_loss_within_the_spread_is_not() {
-        assert!(!is_worse(&[(100.0, 90.0), (100.0, 70.0), (100.0, 110.0)], (1.0, 1.0)));
+        assert!(!is_worse(&[(100.0, 90.0), (100.0, 82.0), (100.0, 70.0)], (1.0, 1.0)));
     }
 
     #[test]

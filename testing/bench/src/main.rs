@@ -47,7 +47,7 @@ fn fail(problem: &str) -> ExitCode {
 
 /// Whether what was asked to be compared is as good as before; always, when nothing was.
 fn run(command: Command) -> io::Result<bool> {
-    if command != Command::Smoke {
+    if !matches!(command, Command::Smoke | Command::Compare { .. }) {
         report::machine();
     }
     match command {

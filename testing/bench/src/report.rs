@@ -90,10 +90,17 @@ pub(crate) fn median(samples: &[[Sample; 2]], side: usize) -> Sample {
 /// Two figures in their unit.
 pub(crate) fn figures(unit: Unit, first: f64, second: f64) -> String {
     match unit {
-        Unit::PerSecond if second >= 1e6 => format!("{:.2}M / {:.2}M", first / 1e6, second / 1e6),
-        Unit::PerSecond => format!("{:.1}k / {:.1}k", first / 1e3, second / 1e3),
+        Unit::PerSecond => format!("{} / {}", count(first), count(second)),
         Unit::Seconds => format!("{:.2} / {:.2} ms", first * 1e3, second * 1e3),
         Unit::Bytes => format!("{:.1} / {:.1} KiB", first / 1024.0, second / 1024.0),
+    }
+}
+
+fn count(number: f64) -> String {
+    match number {
+        ..1e3 => format!("{number:.0}"),
+        1e3..1e6 => format!("{:.1}k", number / 1e3),
+        _ => format!("{:.2}M", number / 1e6),
     }
 }
 
@@ -128,7 +135,10 @@ pub(crate) fn cpu(seconds: f64) -> String {
 /// Begins the table of two builds.
 pub(crate) fn comparison(margin: f64) {
     println!("\n{:<64}{:>24}   ratio (above 1 is better)", "two builds: old / new", "figure");
-    println!("worse is what loses more than {:.0} % beyond the spread", margin * 100.0);
+    println!(
+        "worse is what loses more than {:.0} % beyond twice the spread, three times in a row",
+        margin * 100.0
+    );
 }
 
 /// A row of two builds.

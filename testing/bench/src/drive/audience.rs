@@ -30,10 +30,10 @@ const REST: (Duration, Duration) = (Duration::from_millis(1), Duration::from_mic
 /// Longest wait for all watchers.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Watchers of everything on several connections, and a writer.
+/// Watchers of everything on several connections.
 pub(super) struct Audience {
+    address: SocketAddr,
     heard: Rc<Heard>,
-    writer: h2::Connection,
     /// The connections; they close with this value.
     _listening: JoinSet<()>,
     version: usize,
@@ -79,8 +79,7 @@ impl Audience {
             listening.spawn_local(listen(connection, streams, heard.clone()));
         }
         heard.all().await?;
-        let writer = h2::Connection::open(address, REGISTER, ROOM).await?;
-        Ok(Self { heard, writer, _listening: listening, version: 0 })
+        Ok(Self { address, heard, _listening: listening, version: 0 })
     }
 
     /// Makes so many changes, one after the other, and measures each from before its request until the last watcher
@@ -90,10 +89,14 @@ impl Audience {
     /// A connection that breaks, a watch that ends, a change that does not arrive.
     pub(super) async fn tell(&mut self, served: &Served, changes: usize) -> io::Result<Sample> {
         let rest = REST.0 + REST.1 * self.heard.watchers as u32;
+        // A connection that nobody reads while others have their turn would miss the server's pings.
+        let mut writer = h2::Connection::open(self.address, REGISTER, ROOM).await?;
+        self.change(&mut writer).await?;
+        self.heard.latencies.take();
         let before = served.cpu();
         for _ in 0..changes {
             tokio::time::sleep(rest).await;
-            self.change().await?;
+            self.change(&mut writer).await?;
         }
         let used = served.cpu() - before;
         let spread = self.heard.latencies.take().sorted().spread();
@@ -106,12 +109,12 @@ impl Audience {
         })
     }
 
-    async fn change(&mut self) -> io::Result<()> {
+    async fn change(&mut self, writer: &mut h2::Connection) -> io::Result<()> {
         self.version += 1;
         let instance = instances::instance(0, Values::Shared, self.version);
         let request = framed(&requests::register(&instance));
         self.heard.begin();
-        let (answer, ()) = tokio::try_join!(finish(&mut self.writer, &request), self.heard.all())?;
+        let (answer, ()) = tokio::try_join!(finish(writer, &request), self.heard.all())?;
         if answer.is_empty() { Err(io::Error::other("a change was refused")) } else { Ok(()) }
     }
 }

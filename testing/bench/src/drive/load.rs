@@ -38,8 +38,8 @@ pub(super) struct Load {
     pub(super) operation: Operation,
     pub(super) requests: Vec<Bytes>,
     pub(super) population: Population,
-    /// Whether instances change meanwhile.
-    pub(super) busy: bool,
+    /// Changes so far beside the load, where there are any.
+    changes: Option<Rc<Cell<usize>>>,
 }
 
 /// What all connections of a load share.
@@ -58,8 +58,16 @@ enum Connection {
 }
 
 impl Load {
+    /// Requests to send over and over.
     pub(super) fn new(operation: Operation, population: Population, busy: bool) -> Self {
-        Self { operation, requests: operation.requests(population), population, busy }
+        let requests = operation.requests(population, &[0, 1]);
+        Self { operation, requests, population, changes: busy.then(Rc::default) }
+    }
+
+    /// Registrations to send once.
+    pub(super) fn registrations(operation: Operation, population: Population, version: usize) -> Self {
+        let requests = operation.requests(population, &[version]);
+        Self { operation, requests, population, changes: None }
     }
 
     /// Loads a server.
@@ -84,7 +92,7 @@ impl Load {
             return Err(io::Error::other(format!("{} calls failed", shared.failed.get())));
         }
         let latencies = shared.latencies.take().sorted();
-        let done = (latencies.len() * self.operation.units()) as f64;
+        let done = (latencies.len() * self.operation.units(self.population)) as f64;
         Ok(Sample {
             figure: done / seconds,
             latencies: Some(latencies.spread()),
@@ -122,7 +130,8 @@ impl Load {
             .into_iter()
             .map(|connection| tokio::task::spawn_local(connection.run(shared.clone())))
             .collect();
-        let changes = self.busy.then(|| tokio::task::spawn_local(change(address, self.population)));
+        let change = |count: &Rc<Cell<usize>>| change(address, self.population, count.clone());
+        let changes = self.changes.as_ref().map(|count| tokio::task::spawn_local(change(count)));
         if let Extent::For(time) = extent {
             tokio::time::sleep(time).await;
             shared.end.set(0);
@@ -227,16 +236,17 @@ impl Shared {
     }
 }
 
-/// Changes one instance after the other, ten in a second, until it is dropped.
-async fn change(address: SocketAddr, population: Population) -> io::Result<()> {
+/// Changes one instance after the other, ten in a second, until it is dropped. `count` goes on from load to load, so
+/// that each says something new.
+async fn change(address: SocketAddr, population: Population, count: Rc<Cell<usize>>) -> io::Result<()> {
     let mut connection = h2::Connection::open(address, requests::REGISTER, ROOM).await?;
-    for turn in 0.. {
+    loop {
+        let turn = count.replace(count.get() + 1);
         // Far apart, so that each is of another application.
         let instance = population.instance(turn * 101, turn + 2);
         finish(&mut connection, &h2::framed(&requests::register(&instance))).await?;
         tokio::time::sleep(BETWEEN_CHANGES).await;
     }
-    Ok(())
 }
 
 async fn one_call(address: SocketAddr, path: &str, request: &Bytes) -> io::Result<(Head, Vec<u8>)> {

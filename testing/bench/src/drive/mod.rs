@@ -57,9 +57,9 @@ type Samples = io::Result<Vec<[Sample; 2]>>;
 /// Changes before those that are measured.
 const WARMING: usize = 5;
 
-/// A delta tells of the last three minutes. More than those pass, then there are ten changes for each of their
-/// seconds.
-const DELTA: (Duration, usize) = (Duration::from_mins(4), 1800);
+/// A delta tells of the last three minutes. More than those pass, then there are about ten changes for each of their
+/// seconds, in full batches.
+const DELTA: (Duration, usize) = (Duration::from_mins(4), 1750);
 
 /// More than the time between two ticks, at which a server sees that time passed.
 const TICK: Duration = Duration::from_millis(1500);
@@ -104,15 +104,13 @@ impl Pace {
         warm: Duration::ZERO,
         turns: 1,
         changes: 2,
-        instances: 1000,
+        instances: 250,
         shared: 5,
         connections: 20,
         rest: Duration::from_millis(20),
         fresh: 1,
     };
-}
 
-impl Pace {
     /// More where each takes less time.
     fn changes_to(&self, watchers: usize) -> usize {
         let changes = match watchers {
@@ -176,25 +174,20 @@ impl Bench {
     /// Registers what is asked for.
     fn prepare(&self, served: &mut Served, load: &Load) -> io::Result<()> {
         let Some(before) = load.operation.before() else { return Ok(()) };
-        if load.operation == Operation::RestDelta {
-            return self.let_pass(served, load.population);
-        }
-        let registered = Load::new(before, load.population, false).run(self, served, Extent::Once);
-        registered.map(|_| ()).map_err(|error| served.explain(&error))
+        let registrations = Load::registrations(before, load.population, 0);
+        registrations.run(self, served, Extent::Once).map_err(|error| served.explain(&error))?;
+        if load.operation == Operation::RestDelta { self.let_pass(served, load.population) } else { Ok(()) }
     }
 
-    /// Registers everything, lets that grow older than a delta, and changes some of it.
+    /// Lets what is registered grow older than a delta, and changes some of it.
     fn let_pass(&self, served: &mut Served, population: Population) -> io::Result<()> {
-        let mut load = Load::new(Operation::BatchRegister, population, false);
-        let (registrations, changes) = load.requests.split_at(load.requests.len() / 2);
-        let changes = changes[..changes.len().min(DELTA.1.div_ceil(load.operation.units()))].to_vec();
-        load.requests = registrations.to_vec();
-        load.run(self, served, Extent::Once).map_err(|error| served.explain(&error))?;
         if served.skip(DELTA.0)? {
             self.block_on(async { tokio::time::sleep(TICK).await });
         }
-        load.requests = changes;
-        load.run(self, served, Extent::Once).map(|_| ()).map_err(|error| served.explain(&error))
+        let instances = population.instances.min(DELTA.1);
+        let changes =
+            Load::registrations(Operation::BatchRegister, Population { instances, ..population }, 1);
+        changes.run(self, served, Extent::Once).map(|_| ()).map_err(|error| served.explain(&error))
     }
 
     fn changes(&self, connections: usize, streams: usize, programs: &[Program; 2]) -> Samples {

@@ -71,10 +71,10 @@ impl Operation {
     }
 
     /// What is counted of one call: leases or instances that it writes, otherwise itself.
-    pub(super) fn units(self) -> usize {
+    pub(super) fn units(self, population: Population) -> usize {
         match self {
-            Self::BatchRegister => REGISTERED_AT_ONCE,
-            Self::BatchRenew => RENEWED_AT_ONCE,
+            Self::BatchRegister => REGISTERED_AT_ONCE.min(population.instances),
+            Self::BatchRenew => RENEWED_AT_ONCE.min(population.instances),
             _ => 1,
         }
     }
@@ -102,12 +102,13 @@ impl Operation {
         )
     }
 
-    /// Requests to send over and over. Those that register say something new of each instance at each turn.
-    pub(super) fn requests(self, population: Population) -> Vec<Bytes> {
+    /// A request of each kind that there is. Those that register do it in each of these versions, one after the other:
+    /// two of them say something new of each instance at each turn.
+    pub(super) fn requests(self, population: Population, versions: &[usize]) -> Vec<Bytes> {
         let Population { instances, per_app } = population;
         let all = |version| (0..instances).map(move |n| population.instance(n, version));
         let apps = || (0..instances).step_by(per_app).map(|n| instances::app(n, per_app));
-        let instances = || [0, 1].into_iter().flat_map(all);
+        let instances = || versions.iter().copied().flat_map(all);
         match self {
             Self::GrpcRegister => instances().map(|instance| framed(&register(&instance))).collect(),
             Self::GrpcRenew => all(0).map(|instance| framed(&renew(&instance))).collect(),

@@ -97,7 +97,7 @@ fn limit() -> io::Result<()> {
 /// A server of another build, which knows nothing of this one's standard input.
 fn binary(path: &OsString) -> io::Result<()> {
     let mut server = Command::new(path)
-        .args(["--listen", "127.0.0.1:0"])
+        .args(["--listen", "127.0.0.1:0", "--log", "warn"])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()?;
