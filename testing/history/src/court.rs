@@ -27,7 +27,7 @@ pub(crate) struct Place {
 /// The facts, and what was found so far.
 pub(crate) struct Court<'a> {
     pub(crate) facts: Facts<'a>,
-    pub(crate) tokens: HashMap<Bytes, Place>,
+    tokens: HashMap<Bytes, Vec<Place>>,
     pub(crate) counts: Counts,
     /// Line that is judged.
     pub(crate) line: usize,
@@ -68,6 +68,19 @@ impl<'a> Court<'a> {
             expected: charge.expected,
             seen: charge.seen,
         }
+    }
+
+    /// Notes a token and where it leads. Watchers of one set may get the same.
+    pub(crate) fn issue(&mut self, token: Bytes, place: Place) {
+        let places = self.tokens.entry(token).or_default();
+        places.retain(|known| known.watcher != place.watcher);
+        places.push(place);
+    }
+
+    /// Where the token leads, by preference the watcher's own.
+    pub(crate) fn place(&self, token: &Bytes, watcher: &str) -> Option<&Place> {
+        let places = self.tokens.get(token)?;
+        places.iter().find(|place| place.watcher == watcher).or_else(|| places.last())
     }
 
     /// Whether this version of the key never had another content.

@@ -55,15 +55,15 @@ impl<'a> Facts<'a> {
             let last = covered + 1 == writes.len();
             (settled || last).then(|| writes[covered])
         });
-        let due = newest.filter(|write| set.is_whole() || write.revision > set.since);
-        due.filter(|write| self.is_missing(write, set, selectors)).collect()
+        newest.filter(|write| self.is_missing(write, set, selectors)).collect()
     }
 
     fn is_missing(&self, write: &Write, set: &Set, selectors: &Selectors) -> bool {
         let Some(held) = set.version(&write.key) else {
             let wanted = matches!(&write.state, State::Live(live) if selectors.matches(live));
             let since = self.removals.get(&write.key);
-            return wanted && since.is_none_or(|removed| *removed <= write.version);
+            // What a part of a set lacks may have been told before it.
+            return set.is_whole() && wanted && since.is_none_or(|removed| *removed <= write.version);
         };
         held < write.version
     }

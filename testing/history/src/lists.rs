@@ -40,7 +40,7 @@ impl Watcher {
             revision: 0,
             list: Some(set),
         };
-        court.tokens.insert(page.response.resume_token.clone(), place);
+        court.issue(page.response.resume_token.clone(), place);
     }
 
     /// A page while nothing changes.
@@ -54,9 +54,8 @@ impl Watcher {
         }
         let revision = page.response.header.as_ref().map_or(0, |header| header.revision);
         self.lists.due = Some((set, revision));
-        let mark = self.stream.as_ref().filter(|stream| stream.part.building.is_none());
-        if let Some(mark) = mark.and_then(|stream| stream.part.mark.filter(|_| stream.part.marked)) {
-            self.compare_lists(mark, court);
+        if let Some(reached) = self.reached {
+            self.compare_lists(reached, court);
         }
     }
 

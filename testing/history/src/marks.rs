@@ -53,6 +53,7 @@ impl Watcher {
         self.equal(stream, digest, court);
         stream.part.mark = Some(revision);
         stream.part.marked = true;
+        self.reached = Some(revision);
         self.compare_lists(revision, court);
     }
 

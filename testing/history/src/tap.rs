@@ -89,6 +89,16 @@ impl Recorder {
         self.note("", What::Forgot(key));
     }
 
+    /// Notes a page of a list that `watcher` goes on from.
+    pub fn listed(
+        &self,
+        watcher: &str,
+        request: v1::ListInstancesRequest,
+        response: v1::ListInstancesResponse,
+    ) {
+        self.note(watcher, What::Listed(Box::new(Page { request, response })));
+    }
+
     /// Notes a page of a list after which nothing changes until `watcher` hears a mark.
     pub fn rested(
         &self,

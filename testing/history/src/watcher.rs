@@ -24,6 +24,8 @@ pub(crate) struct Watcher {
     pub(crate) told: Set,
     /// The set as a client of the contract holds it, which never goes back.
     pub(crate) view: Set,
+    /// Revision of the last mark, while that is a mark of the set as it was told.
+    pub(crate) reached: Option<u64>,
     /// Newest version of each key that a life of a server told.
     pub(crate) newest: HashMap<u64, HashMap<InstanceKey, Version>>,
     /// Something was broken since the set was last known to be right: what differs now follows from that.
@@ -74,7 +76,8 @@ impl Watcher {
             self.accuse(court, Charge::new(Guarantee::Resumable, expected, "OUT_OF_RANGE"));
         }
         let resumes = matches!(asked.start, StartMode::Follow | StartMode::ResumeOnly);
-        let issued = court.tokens.get(&asked.token).is_some_and(|place| place.selectors == asked.encoded);
+        let issued =
+            court.place(&asked.token, &self.name).is_some_and(|place| place.selectors == asked.encoded);
         if code == "INVALID_ARGUMENT" && resumes && issued {
             let expected = "a token that was issued for this set to be taken";
             self.accuse(court, Charge::new(Guarantee::Resumable, expected, "INVALID_ARGUMENT"));
@@ -156,6 +159,7 @@ impl Watcher {
             self.accuse(court, Charge::new(Guarantee::Resumable, "a start as asked for", seen));
         }
         stream.boot = Some(header.boot);
+        self.reached = None;
         let before = std::mem::take(&mut stream.part);
         stream.part.mode = mode;
         let blank = Set { boot: header.boot, selectors: stream.asked.encoded.clone(), ..Set::default() };
@@ -176,7 +180,7 @@ impl Watcher {
 
     /// Finds the set that the token stands for.
     fn resume(&mut self, stream: &mut Stream, blank: Set, head: u64, court: &mut Court<'_>) {
-        let Some(place) = court.tokens.get(&stream.asked.token).cloned() else {
+        let Some(place) = court.place(&stream.asked.token, &self.name).cloned() else {
             // The recording does not reach back to where the token came from.
             self.told = Set { since: head.max(1), ..blank };
             self.view = self.told.clone();
@@ -225,6 +229,6 @@ impl Watcher {
             revision,
             list: None,
         };
-        court.tokens.insert(token, place);
+        court.issue(token, place);
     }
 }

@@ -5,7 +5,7 @@
 mod support;
 
 use bytes::Bytes;
-use heureka_history::{Guarantee, Recording, Unreadable, What, check, judge};
+use heureka_history::{Guarantee, Recording, Step, Unreadable, What, check, judge};
 use heureka_proto::v1;
 use heureka_proto::v1::watch_event::Event;
 use heureka_proto::v1::{RemovalReason, SnapshotMode, StartMode};
@@ -318,6 +318,25 @@ fn resumable_a_list_and_its_token_make_a_whole_set() {
     };
     assert_kept(&listed(&[("a", 1)], &[("a", 1), ("c", 1)]));
     assert_broken(&listed(&[("a", 1)], &[("a", 1), ("b", 1), ("c", 1)]), Guarantee::Resumable, 5);
+}
+
+#[test]
+fn resumable_watchers_of_one_set_may_be_given_the_same_token() {
+    let mut history = Recording::new();
+    let mut step = |watcher: &str, what| {
+        let watcher = watcher.to_owned();
+        history.push(Step { watcher, what }).unwrap();
+    };
+    for watcher in ["one", "other"] {
+        begun().into_iter().for_each(|what| step(watcher, what));
+        step(watcher, closed("UNAVAILABLE"));
+    }
+    let resumed = || [resume(2), begin(RESUME, 3), batch(3, vec![put("a", 2)])];
+    resumed().into_iter().for_each(|what| step("one", what));
+    step("one", end(3, of(&[("a", 2), ("b", 1)])));
+    resumed().into_iter().for_each(|what| step("other", what));
+    step("other", end(3, of(&[("a", 2), ("b", 2)])));
+    assert_broken(&history, Guarantee::Resumable, 18);
 }
 
 #[test]
