@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::StreamExt as _;
 use heureka_client::Client;
 use heureka_history::{Recorder, Tap, check, judge};
@@ -179,31 +180,35 @@ impl Watching {
         let mut client = DiscoveryServiceClient::new(self.transport.clone());
         let request = v1::WatchRequest { spec: Some(self.spec.clone()), client_name: String::new() };
         let mut stream = client.watch(request).await.unwrap().into_inner();
-        let (mut heard, mut marked) = (0, false);
-        let (most, early) = self.patience();
-        while heard < most || !(marked || early) {
-            let Some(message) = stream.message().await.unwrap() else { break };
+        let (mut heard, (most, anywhere)) = (0, self.patience());
+        while let Some(message) = stream.message().await.unwrap() {
             heard += 1;
-            let mark = match message.event.unwrap().event.unwrap() {
-                Event::SnapshotEnd(end) => Some((end.resume_token, end.revision)),
-                Event::Bookmark(mark) => Some((mark.resume_token, mark.revision)),
-                _ => None,
-            };
+            let mark = mark(message);
+            let marked = mark.is_some();
             if let Some((token, revision)) = mark {
-                (self.spec.resume_token, marked) = (token, true);
-                match self.progress.borrow().last {
-                    Some(last) if revision >= last => return true,
-                    // The next mark is due at once.
-                    Some(_) => drop(self.clock.0.fetch_add(INTERVAL, Ordering::SeqCst)),
-                    None => {}
+                self.spec.resume_token = token;
+                if self.is_last(revision) {
+                    return true;
                 }
+            }
+            if heard >= most && (marked || anywhere) {
+                break;
             }
             self.pause().await;
         }
         false
     }
 
-    /// Messages until the stream is left, and whether that may be before it told a token.
+    /// Whether the mark covers the last write of all. If it does not although that is written, the next is due.
+    fn is_last(&self, revision: u64) -> bool {
+        let Some(last) = self.progress.borrow().last else { return false };
+        if revision < last {
+            self.clock.0.fetch_add(INTERVAL, Ordering::SeqCst);
+        }
+        revision >= last
+    }
+
+    /// Messages until the stream is left, and whether that may be anywhere or right after a mark.
     fn patience(&mut self) -> (u32, bool) {
         match self.manner {
             Manner::Restless(most) => (self.random.random_range(1..=most), self.random.random_bool(0.3)),
@@ -216,6 +221,15 @@ impl Watching {
             let until = self.progress.borrow().writes.saturating_add(writes);
             self.progress.wait_for(|progress| progress.writes >= until).await.unwrap();
         }
+    }
+}
+
+/// Token and revision of a SnapshotEnd or a Bookmark.
+fn mark(message: v1::WatchResponse) -> Option<(Bytes, u64)> {
+    match message.event.unwrap().event.unwrap() {
+        Event::SnapshotEnd(end) => Some((end.resume_token, end.revision)),
+        Event::Bookmark(mark) => Some((mark.resume_token, mark.revision)),
+        _ => None,
     }
 }
 
