@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use heureka_history::What;
@@ -21,7 +21,7 @@ fn judged(contents: &[&str]) -> (i32, String) {
         path
     };
     let files: Vec<_> = contents.iter().enumerate().map(file).collect();
-    command(&files.iter().map(|file| file.as_path()).collect::<Vec<_>>())
+    command(&files.iter().map(PathBuf::as_path).collect::<Vec<_>>())
 }
 
 fn command(files: &[&Path]) -> (i32, String) {
