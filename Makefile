@@ -1,5 +1,5 @@
 # verify changes nothing, fix does; both need what the README's commands need, rustfmt and clippy.
-.PHONY: verify fix docs test bench
+.PHONY: verify fix docs test bench bench-compare
 
 verify:
 	cargo fmt --all --check
@@ -20,3 +20,7 @@ docs:
 
 bench:
 	cargo run --release --locked --package heureka-bench
+
+# make bench-compare OLD=path/to/heureka NEW=target/release/heureka [ROWS="grpc renew"]; fails when NEW is worse.
+bench-compare:
+	cargo run --release --locked --package heureka-bench -- compare $(OLD) $(NEW) $(ROWS)

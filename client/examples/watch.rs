@@ -1,20 +1,22 @@
 //! Prints every change of the registry: `cargo run -p heureka-client --example watch -- http://127.0.0.1:8761`.
+//! More than one server may be named.
 
-use std::pin::pin;
-
-use futures_util::StreamExt as _;
+use heureka_client::tokio_stream::StreamExt as _;
 use heureka_client::{Client, Error, Event};
 
 #[tokio::main(flavor = "current_thread")]
 #[expect(clippy::print_stdout, reason = "printing is what the example is for")]
 async fn main() -> Result<(), Error> {
-    let address = std::env::args().nth(1).unwrap_or_else(|| "http://127.0.0.1:8761".to_owned());
-    let client = Client::connect(&address)?;
-    let mut events = pin!(client.watch(Vec::new()));
+    let mut events = Client::connect(servers())?.watch(Vec::new());
     while let Some(event) = events.next().await {
         println!("{}", line(&event?));
     }
     Ok(())
+}
+
+fn servers() -> Vec<String> {
+    let named: Vec<String> = std::env::args().skip(1).collect();
+    if named.is_empty() { vec!["http://127.0.0.1:8761".to_owned()] } else { named }
 }
 
 fn line(event: &Event) -> String {

@@ -1,15 +1,31 @@
 //! Why a call failed.
 
-use heureka_model::Invalid;
+use std::time::Duration;
+
+use heureka_model::{InstanceKey, Invalid};
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
+use crate::backoff::Backoff;
+
+/// Longest wait that a server may ask for.
+const LONGEST_ASKED: Duration = Duration::from_mins(5);
+
 /// A failure.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Error {
     /// The address of the server is no URI.
     #[error("{0} is no address of a server")]
     Address(String),
+    /// The list of servers is empty.
+    #[error("no server is named")]
+    NoServer,
+    /// No instance of the application is UP.
+    #[error("no instance of {0} is up")]
+    NoInstance(String),
+    /// The instance has no enabled port, or neither host name nor address.
+    #[error("{0} has no enabled port or no host")]
+    NoEndpoint(InstanceKey),
     /// The server refused, or could not be reached.
     #[error("{reason}: {message}")]
     Refused {
@@ -21,6 +37,8 @@ pub enum Error {
         message: String,
         /// Path of the field at fault.
         field: Option<String>,
+        /// Wait that the server asked for.
+        retry_after: Option<Duration>,
     },
     /// The server sent something that this client cannot read.
     #[error("the server sent something unreadable")]
@@ -32,12 +50,33 @@ impl Error {
     #[must_use]
     pub fn is_passing(&self) -> bool {
         match self {
-            Self::Refused { code, .. } => !matches!(
-                code,
-                Code::InvalidArgument | Code::Unauthenticated | Code::PermissionDenied | Code::Unimplemented
-            ),
-            Self::Address(_) | Self::Unreadable(_) => false,
+            Self::Refused { code, reason, .. } => {
+                let lasting = matches!(
+                    code,
+                    Code::InvalidArgument
+                        | Code::Unauthenticated
+                        | Code::PermissionDenied
+                        | Code::Unimplemented
+                );
+                !lasting && reason != "MESSAGE_TOO_LARGE"
+            }
+            Self::NoInstance(_) => true,
+            Self::Address(_) | Self::NoServer | Self::NoEndpoint(_) | Self::Unreadable(_) => false,
         }
+    }
+
+    /// The runtime ended before the call was answered.
+    pub(crate) fn abandoned() -> Self {
+        Status::cancelled("the runtime ended").into()
+    }
+
+    /// The next wait of `backoff`, or the longer one that the server asked for, within reason.
+    pub(crate) fn wait(&self, backoff: &mut Backoff) -> Duration {
+        let asked = match self {
+            Self::Refused { retry_after, .. } => retry_after.unwrap_or_default(),
+            _ => Duration::ZERO,
+        };
+        backoff.next(rand::random()) + asked.min(LONGEST_ASKED)
     }
 
     /// Whether the server gave this reason.
@@ -58,8 +97,29 @@ impl From<Status> for Error {
             reason,
             message: status.message().to_owned(),
             field: violation.map(|violation| violation.field.clone()),
+            retry_after: details.retry_info().and_then(|info| info.retry_delay),
         }
     }
+}
+
+/// Whether another server may do what this one did not: it cannot be reached, or says so. What a transport reports
+/// has no reason, whatever its code; a server's own answer has one.
+pub(crate) fn is_servers_fault(status: &Status) -> bool {
+    match status.code() {
+        Code::Unavailable | Code::DeadlineExceeded => true,
+        Code::Unknown | Code::Cancelled | Code::Internal => reason(status).is_none(),
+        Code::ResourceExhausted => reason(status).is_some_and(|reason| reason == "TOO_MANY_WATCHES"),
+        _ => false,
+    }
+}
+
+fn reason(status: &Status) -> Option<String> {
+    Some(status.get_error_details().error_info()?.reason.clone())
+}
+
+/// Wait that the server asked for.
+pub(crate) fn retry_after(status: &Status) -> Option<Duration> {
+    status.get_error_details().retry_info()?.retry_delay
 }
 
 /// Version of the owner that the server stores, when it refused for that.
@@ -94,6 +154,41 @@ mod tests {
     fn a_status_without_details_is_named_by_its_code() {
         let error = Error::from(Status::unavailable("down"));
         assert!(error.is("Unavailable") && error.is_passing());
+    }
+
+    #[test]
+    fn a_message_that_is_too_large_stays_so() {
+        let details = ErrorDetails::with_error_info("MESSAGE_TOO_LARGE", "heureka", []);
+        assert!(!Error::from(Status::with_error_details(Code::ResourceExhausted, "m", details)).is_passing());
+    }
+
+    #[test]
+    fn a_servers_own_refusal_is_no_reason_to_leave_it() {
+        let told = |code, reason: &str| {
+            let details = ErrorDetails::with_error_info(reason, "heureka", []);
+            is_servers_fault(&Status::with_error_details(code, "m", details))
+        };
+        let bare = |code| is_servers_fault(&Status::new(code, "m"));
+        assert!(told(Code::Unavailable, "DRAINING") && told(Code::ResourceExhausted, "TOO_MANY_WATCHES"));
+        assert!(!told(Code::InvalidArgument, "INVALID_INSTANCE") && !told(Code::NotFound, "LEASE_NOT_FOUND"));
+        assert!(!told(Code::ResourceExhausted, "TOO_MANY_INSTANCES") && !told(Code::Internal, "ODD"));
+        for code in
+            [Code::Unavailable, Code::DeadlineExceeded, Code::Unknown, Code::Cancelled, Code::Internal]
+        {
+            assert!(bare(code), "{code:?}");
+        }
+        assert!(!bare(Code::InvalidArgument) && !bare(Code::NotFound) && !bare(Code::Unimplemented));
+    }
+
+    #[test]
+    fn the_wait_that_was_asked_for_is_read() {
+        let mut details = ErrorDetails::with_error_info("TOO_MANY_INSTANCES", "heureka", []);
+        details.set_retry_info(Some(Duration::from_secs(30)));
+        let status = Status::with_error_details(Code::ResourceExhausted, "m", details);
+        assert_eq!(retry_after(&status), Some(Duration::from_secs(30)));
+        assert!(
+            matches!(Error::from(status), Error::Refused { retry_after: Some(wait), .. } if wait.as_secs() == 30)
+        );
     }
 
     #[test]

@@ -1,35 +1,64 @@
-//! A client of the registry: register, renew, cancel, and watch.
+//! What applications import: be found, find others, hear of every change.
 //!
-//! [`Client::watch`] is the part that is easy to get wrong, so it is the part that is done here: a stream of
-//! changes that survives reconnects and restarts of the server, never goes back in time, and compares what it
-//! holds with what the server says it should. The rules are those of `docs/watch-contract.md`.
+//! * [`Client::register`] keeps an instance registered as long as its [`Lease`] lives.
+//! * [`Client::cache`] keeps the instances of others at hand: look-ups without waiting, picks in turn.
+//! * [`Client::watch`] tells every change as a stream.
 //!
-//! What this crate does not do: choose among several servers, balance calls over instances, renew in the
-//! background, or keep a cache on disk.
+//! All of them outlive restarts of servers and cut connections; what an application has to handle are its own
+//! mistakes. The rules behind are those of `docs/watch-contract.md` and `docs/errors.md`; `docs/client.md` tells
+//! what this crate guarantees.
 //!
 //! ```no_run
-//! # async fn example() -> Result<(), heureka_client::Error> {
-//! use futures_util::StreamExt as _;
+//! use heureka_client::model::{Instance, InstanceKey, Port};
 //!
-//! let client = heureka_client::Client::connect("http://127.0.0.1:8761")?;
-//! let mut events = std::pin::pin!(client.watch(Vec::new()));
-//! while let Some(event) = events.next().await {
-//!     println!("{:?}", event?);
-//! }
+//! # async fn example() -> Result<(), heureka_client::Error> {
+//! let client = heureka_client::Client::connect(["http://a:8761", "http://b:8761"])?;
+//!
+//! let key = InstanceKey { namespace: String::new(), app: "BILLING".into(), id: "n7:billing:9100".into() };
+//! let port = Some(Port { number: 9100, enabled: true });
+//! let lease = client.register(Instance { host_name: "n7.lan".into(), port, ..Instance::new(key) }).await?;
+//!
+//! let cache = client.cache(Vec::new());
+//! cache.ready().await?;
+//! println!("calling {}", cache.pick("INVOICES")?);
+//!
+//! lease.cancel().await?;
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! What this crate does not do: carry the application's own calls, weigh instances or zones against each other,
+//! look up its servers anywhere, or keep a cache on disk.
 
 mod backoff;
+mod cache;
+mod calls;
 mod client;
 mod clock;
+mod endpoint;
 mod error;
+mod guard;
+mod keeper;
+mod lease;
+mod servers;
+mod set;
+mod settings;
+#[cfg(test)]
+mod testing;
+mod transport;
 mod view;
 mod watch;
 mod writer;
 
-pub use client::{Client, Registered, Renewed};
+pub use cache::{AppName, Cache, Changes};
+pub use client::Client;
+pub use endpoint::Endpoint;
 pub use error::Error;
 pub use heureka_model as model;
 pub use heureka_proto::v1::{InstanceSelector, LabelOperator, LabelRequirement};
+pub use lease::{Lease, LeaseState};
+pub use settings::Settings;
+pub use tokio_stream;
+pub use transport::Transport;
 pub use view::Event;
+pub use watch::Watch;

@@ -1,71 +1,86 @@
 //! The stream of events: one watch after the other.
 
 use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::Stream;
 use futures_util::stream::unfold;
+use heureka_proto::convert::wire_duration;
 use heureka_proto::v1;
 use heureka_proto::v1::discovery_service_client::DiscoveryServiceClient;
-use tonic::client::GrpcService;
-use tonic::codegen::{Body, Bytes, StdError};
+use tokio::time::{Instant, timeout};
+use tokio_stream::Stream;
 use tonic::{Status, Streaming};
 
 use crate::backoff::Backoff;
+use crate::calls::Calls;
+use crate::error::{is_servers_fault, retry_after};
+use crate::servers::Pick;
 use crate::view::{Next, View};
-use crate::{Error, Event, InstanceSelector};
+use crate::{Error, Event, InstanceSelector, Transport};
 
-/// Interval at which the server sends a token: its default, which this client keeps.
-const BOOKMARK_INTERVAL: Duration = Duration::from_secs(10);
-/// Silence after which a stream counts as dead.
-const SILENCE: Duration = BOOKMARK_INTERVAL.saturating_mul(3);
 /// Most that the server may send in one message, with room for its own growth.
 const MAX_MESSAGE: usize = 4 << 20;
 
-/// Every change of the selected set.
-pub(crate) fn events<T>(
-    client: DiscoveryServiceClient<T>,
-    selectors: Vec<InstanceSelector>,
-) -> impl Stream<Item = Result<Event, Error>> + use<T>
-where
-    T: GrpcService<tonic::body::Body> + Clone,
-    T::Error: Into<StdError>,
-    T::ResponseBody: Body<Data = Bytes> + Send + 'static,
-    <T::ResponseBody as Body>::Error: Into<StdError> + Send,
-{
-    let watcher = Watcher {
-        client: client.max_decoding_message_size(MAX_MESSAGE),
-        selectors,
-        view: View::default(),
-        backoff: Backoff::new(),
-        stream: None,
-        told: VecDeque::new(),
-        over: false,
-    };
-    unfold(watcher, |mut watcher| async move {
-        let event = watcher.next().await?;
-        Some((event, watcher))
-    })
+/// Every change of a set of instances, as a [`Stream`]; [`Client::watch`](crate::Client::watch) returns it.
+///
+/// It begins with what is there, each instance as [`Event::Added`], then [`Event::Synced`]. From then on each event
+/// is a difference to what was told before, whatever happens to servers and connections in between: the watch
+/// resumes where it was, goes to another server when one fails or falls silent, fetches everything anew when that
+/// is the only way, compares its set with the server's digests, and tells nothing twice and nothing backwards.
+///
+/// It ends only after an error that no retry mends, such as `INVALID_SELECTOR`. Nothing is sent before it is polled,
+/// and nothing is read faster than it is polled. Dropping it ends the watch.
+#[must_use = "a watch does nothing until it is polled"]
+pub struct Watch(Pin<Box<dyn Stream<Item = Result<Event, Error>> + Send>>);
+
+impl Watch {
+    pub(crate) fn new<T: Transport>(calls: Arc<Calls<T>>, selectors: Vec<InstanceSelector>) -> Self {
+        let watcher = Watcher::new(calls, selectors, View::default());
+        Self(Box::pin(unfold(watcher, |mut watcher| async move {
+            let event = watcher.next().await?;
+            Some((event, watcher))
+        })))
+    }
 }
 
-struct Watcher<T> {
-    client: DiscoveryServiceClient<T>,
+impl Stream for Watch {
+    type Item = Result<Event, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.as_mut().poll_next(context)
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch").finish_non_exhaustive()
+    }
+}
+
+/// One watch after the other, on whichever server answers.
+pub(crate) struct Watcher<T> {
+    calls: Arc<Calls<T>>,
     selectors: Vec<InstanceSelector>,
-    view: View,
+    pub(crate) view: View,
     backoff: Backoff,
-    stream: Option<Streaming<v1::WatchResponse>>,
+    stream: Option<(Pick, Streaming<v1::WatchResponse>)>,
+    /// Before the next stream is opened.
+    wait: Duration,
     /// Events of the last message.
     told: VecDeque<Event>,
     over: bool,
 }
 
-impl<T> Watcher<T>
-where
-    T: GrpcService<tonic::body::Body> + Clone,
-    T::Error: Into<StdError>,
-    T::ResponseBody: Body<Data = Bytes> + Send + 'static,
-    <T::ResponseBody as Body>::Error: Into<StdError> + Send,
-{
+impl<T: Transport> Watcher<T> {
+    pub(crate) fn new(calls: Arc<Calls<T>>, selectors: Vec<InstanceSelector>, view: View) -> Self {
+        let (backoff, wait, told) = (Backoff::default(), Duration::ZERO, VecDeque::new());
+        Self { calls, selectors, view, backoff, stream: None, wait, told, over: false }
+    }
+
     async fn next(&mut self) -> Option<Result<Event, Error>> {
         loop {
             if let Some(event) = self.told.pop_front() {
@@ -81,76 +96,100 @@ where
         }
     }
 
-    /// Opens a stream or takes a message in.
-    async fn advance(&mut self) -> Result<(), Error> {
-        let message = match &mut self.stream {
-            Some(stream) => heard(stream).await,
-            None => return self.open().await,
-        };
-        match message {
-            Ok(Some(message)) => self.take(message).await,
-            // The server ended the stream, or the connection did: both are no reason to lose anything.
-            Ok(None) => self.pause().await,
-            Err(status) => self.refused(status).await,
-        }
+    /// The events of the next message, which may be none.
+    pub(crate) async fn hear(&mut self) -> Result<Vec<Event>, Error> {
+        while !self.advance().await? {}
+        Ok(std::mem::take(&mut self.told).into())
     }
 
-    async fn open(&mut self) -> Result<(), Error> {
+    /// Opens a stream or takes a message in; whether it was a message.
+    async fn advance(&mut self) -> Result<bool, Error> {
+        let silence = self.calls.settings.silence();
+        let Some((pick, stream)) = &mut self.stream else {
+            return self.open(silence).await.map(|()| false);
+        };
+        let pick = *pick;
+        let message = timeout(silence, stream.message()).await;
+        match message.unwrap_or_else(|_| Err(silent())) {
+            Ok(Some(message)) => return self.take(pick, message).map(|()| true),
+            // The server ended the stream, or the connection did: both are no reason to lose anything.
+            Ok(None) => {
+                let wait = self.backoff.next(rand::random());
+                self.part(wait);
+            }
+            Err(status) => self.refused(pick, status)?,
+        }
+        Ok(false)
+    }
+
+    async fn open(&mut self, silence: Duration) -> Result<(), Error> {
+        tokio::time::sleep(std::mem::take(&mut self.wait)).await;
+        let (pick, transport) = self.calls.servers.pick();
+        let mut client = DiscoveryServiceClient::new(transport).max_decoding_message_size(MAX_MESSAGE);
+        let answer = timeout(silence, client.watch(self.request())).await;
+        match answer.unwrap_or_else(|_| Err(silent())) {
+            Ok(response) => self.stream = Some((pick, response.into_inner())),
+            Err(status) => self.refused(pick, status)?,
+        }
+        Ok(())
+    }
+
+    fn request(&self) -> v1::WatchRequest {
+        let settings = &self.calls.settings;
         let spec = v1::WatchSpec {
             selectors: self.selectors.clone(),
             resume_token: self.view.token(),
+            bookmark_interval: Some(wire_duration(settings.bookmark_interval)),
             ..Default::default()
         };
-        let client_name = concat!("heureka-client/", env!("CARGO_PKG_VERSION")).to_owned();
-        let request = v1::WatchRequest { spec: Some(spec), client_name };
-        match self.client.watch(request).await {
-            Ok(response) => {
-                self.stream = Some(response.into_inner());
-                Ok(())
-            }
-            Err(status) => self.refused(status).await,
-        }
+        v1::WatchRequest { spec: Some(spec), client_name: settings.client_name.clone() }
     }
 
-    async fn take(&mut self, message: v1::WatchResponse) -> Result<(), Error> {
+    fn take(&mut self, pick: Pick, message: v1::WatchResponse) -> Result<(), Error> {
         // A kind of message that a later server may send is skipped.
         let Some(event) = message.event.and_then(|event| event.event) else {
             return Ok(());
         };
-        let mut events = Vec::new();
-        let next = self.view.take(event, &mut events)?;
-        self.told.extend(events);
-        match next {
+        match self.view.take(event, &mut self.told, Instant::now())? {
             Next::Read => {}
-            Next::Settled => self.backoff = Backoff::new(),
-            Next::Reconnect(within) => {
-                self.stream = None;
-                tokio::time::sleep(within.mul_f64(rand::random())).await;
+            Next::Settled => {
+                self.backoff.reset();
+                self.calls.servers.answered(pick);
+            }
+            Next::Reconnect(within) => self.part(within.mul_f64(rand::random())),
+            Next::Leave(within) => {
+                self.calls.servers.failed(pick, None);
+                self.part(within.mul_f64(rand::random()));
             }
         }
         Ok(())
     }
 
-    async fn refused(&mut self, status: Status) -> Result<(), Error> {
+    fn refused(&mut self, pick: Pick, status: Status) -> Result<(), Error> {
+        if is_servers_fault(&status) {
+            self.calls.servers.failed(pick, retry_after(&status));
+        }
         let error = Error::from(status);
         if error.is("INVALID_RESUME_TOKEN") && !self.view.token().is_empty() {
             self.view.drop_token();
         } else if !error.is_passing() {
             return Err(error);
         }
-        self.pause().await
+        tracing::debug!(%error, "a watch was interrupted");
+        let wait = error.wait(&mut self.backoff);
+        self.part(wait);
+        Ok(())
     }
 
-    async fn pause(&mut self) -> Result<(), Error> {
+    /// The next stream is opened after this time. What was told is delivered first.
+    fn part(&mut self, wait: Duration) {
         self.stream = None;
-        tokio::time::sleep(self.backoff.next(rand::random())).await;
-        Ok(())
+        self.wait = wait;
     }
 }
 
-async fn heard(stream: &mut Streaming<v1::WatchResponse>) -> Result<Option<v1::WatchResponse>, Status> {
-    let silent = |_| Status::unavailable("nothing was heard for too long");
-    tokio::time::timeout(SILENCE, stream.message()).await.map_err(silent)?
+fn silent() -> Status {
+    Status::unavailable("nothing was heard for too long")
 }
 
 #[cfg(test)]

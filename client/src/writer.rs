@@ -1,9 +1,7 @@
 //! The order of this process's own writes.
 
-use std::collections::HashMap;
-
 use bytes::Bytes;
-use heureka_model::{InstanceKey, Wall};
+use heureka_model::Wall;
 use heureka_proto::v1;
 
 /// Who writes, and what was written. Versions start from the wall clock, so that they outrank those of an earlier
@@ -15,39 +13,28 @@ pub(crate) struct Writer {
     /// Greatest version used or returned.
     last: u64,
     first: bool,
-    acknowledged: HashMap<InstanceKey, u64>,
 }
 
 impl Writer {
     pub(crate) fn new(incarnation: [u8; 16]) -> Self {
-        let incarnation = Bytes::copy_from_slice(&incarnation);
-        Self { incarnation, last: 0, first: true, acknowledged: HashMap::new() }
+        Self { incarnation: Bytes::copy_from_slice(&incarnation), last: 0, first: true }
     }
 
     /// The next write.
     pub(crate) fn next(&mut self, now: Wall) -> v1::Writer {
         self.last = self.last.saturating_add(1).max(now.0);
-        v1::Writer { incarnation: self.incarnation.clone(), version: self.last, first: self.first }
+        self.at(self.last)
     }
 
-    /// The last acknowledged write of `key`, as a renewal states it.
-    pub(crate) fn renewal(&self, key: &InstanceKey) -> Option<v1::Writer> {
-        let version = *self.acknowledged.get(key)?;
-        Some(v1::Writer { incarnation: self.incarnation.clone(), version, first: self.first })
+    /// The write that was acknowledged with this version, as a renewal states it.
+    pub(crate) fn at(&self, version: u64) -> v1::Writer {
+        v1::Writer { incarnation: self.incarnation.clone(), version, first: self.first }
     }
 
-    /// The server stores this version of `key` now.
-    pub(crate) fn acknowledge(&mut self, key: &InstanceKey, owner: u64) {
+    /// A server took a write, and stores or remembers this version.
+    pub(crate) fn acknowledge(&mut self, owner: u64) {
         self.raise(owner);
         self.first = false;
-        self.acknowledged.insert(key.clone(), owner);
-    }
-
-    /// The instance is gone.
-    pub(crate) fn forget(&mut self, key: &InstanceKey, owner: u64) {
-        self.raise(owner);
-        self.first = false;
-        self.acknowledged.remove(key);
     }
 
     /// Somebody else holds this version: the next one has to be greater.
@@ -60,17 +47,13 @@ impl Writer {
 mod tests {
     use super::*;
 
-    fn key() -> InstanceKey {
-        InstanceKey { namespace: String::new(), app: "WEB".into(), id: "n1".into() }
-    }
-
     #[test]
     fn versions_rise_above_whatever_was_returned() {
         let mut writer = Writer::new([7; 16]);
         let first = writer.next(Wall(7));
         assert_eq!(first.version, 7);
         assert!(first.first && first.incarnation.len() == 16);
-        writer.acknowledge(&key(), 1000);
+        writer.acknowledge(1000);
         let second = writer.next(Wall(8));
         assert_eq!((second.version, second.first), (1001, false));
         writer.raise(5);
@@ -79,13 +62,11 @@ mod tests {
     }
 
     #[test]
-    fn a_renewal_states_the_acknowledged_version_only() {
+    fn a_write_counts_as_the_first_until_one_is_acknowledged() {
         let mut writer = Writer::new([7; 16]);
-        assert_eq!(writer.renewal(&key()), None);
-        writer.acknowledge(&key(), 1000);
-        writer.next(Wall(0));
-        assert_eq!(writer.renewal(&key()).unwrap().version, 1000);
-        writer.forget(&key(), 1001);
-        assert_eq!(writer.renewal(&key()), None);
+        writer.raise(1000);
+        assert!(writer.next(Wall(0)).first);
+        writer.acknowledge(1001);
+        assert_eq!((writer.at(1001).version, writer.at(1001).first), (1001, false));
     }
 }

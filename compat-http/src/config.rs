@@ -38,6 +38,18 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    /// The part of the cache that documents of single applications have.
+    pub(crate) fn applications_max_bytes(&self) -> usize {
+        self.cache_max_bytes / 8
+    }
+
+    /// The part that lists have.
+    pub(crate) fn lists_max_bytes(&self) -> usize {
+        self.cache_max_bytes - self.applications_max_bytes()
+    }
+}
+
 /// Address at the other end of the socket: a request extension that the accept loop sets. A request without it
 /// has no peer privilege.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

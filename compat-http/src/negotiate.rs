@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue};
 use crate::error::Error;
 
 /// Document format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Format {
     /// JSON.
     Json,
@@ -15,7 +15,7 @@ pub(crate) enum Format {
 }
 
 /// How much of an instance is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Shape {
     /// Everything.
     Full,

@@ -10,8 +10,8 @@ use heureka_model::{Invalid, Problem};
 use prost::Message;
 use prost::encoding::{WireType, decode_key, decode_varint};
 use tonic::Status;
-use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder};
-use tonic_prost::{ProstDecoder, ProstEncoder};
+use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic_prost::ProstDecoder;
 
 use crate::v1;
 
@@ -46,6 +46,10 @@ pub struct List {
 #[derive(Clone, Debug)]
 pub struct BoundedCodec<T, U>(PhantomData<(T, U)>);
 
+/// The writing half of a [`BoundedCodec`]: makes room for a message once, where the usual one doubles until it fits.
+#[derive(Clone, Debug)]
+pub struct FittingEncoder<T>(PhantomData<T>);
+
 /// The reading half of a [`BoundedCodec`].
 #[derive(Clone, Debug)]
 pub struct BoundedDecoder<U>(ProstDecoder<U>);
@@ -63,15 +67,30 @@ where
 {
     type Encode = T;
     type Decode = U;
-    type Encoder = ProstEncoder<T>;
+    type Encoder = FittingEncoder<T>;
     type Decoder = BoundedDecoder<U>;
 
     fn encoder(&mut self) -> Self::Encoder {
-        ProstEncoder::new(BufferSettings::new(BUFFER, HANDED_OVER))
+        FittingEncoder(PhantomData)
     }
 
     fn decoder(&mut self) -> Self::Decoder {
         BoundedDecoder(ProstDecoder::new(BufferSettings::new(BUFFER, HANDED_OVER)))
+    }
+}
+
+impl<T: Message> Encoder for FittingEncoder<T> {
+    type Item = T;
+    type Error = Status;
+
+    fn encode(&mut self, message: T, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        buffer.reserve(message.encoded_len());
+        message.encode(buffer).expect("invariant: there is room for the whole message");
+        Ok(())
+    }
+
+    fn buffer_settings(&self) -> BufferSettings {
+        BufferSettings::new(BUFFER, HANDED_OVER)
     }
 }
 

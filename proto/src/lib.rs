@@ -18,5 +18,17 @@ pub mod v1 {
     include!(concat!(env!("OUT_DIR"), "/heureka.registry.v1.rs"));
 }
 
+/// The discovery service as a server offers it: the same wire as [`v1`], but changes and listed instances are
+/// handed over as bytes, so that each is encoded once for all who are told of it.
+#[expect(
+    unused_qualifications,
+    clippy::allow_attributes,
+    clippy::allow_attributes_without_reason,
+    reason = "generated code"
+)]
+pub mod served {
+    include!(concat!(env!("OUT_DIR"), "/served/heureka.registry.v1.rs"));
+}
+
 /// The contract as a serialised `google.protobuf.FileDescriptorSet`, for reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

@@ -12,6 +12,7 @@
 //! ```
 
 mod admission;
+mod app_cache;
 mod apply;
 mod beats;
 mod cancel;
@@ -39,9 +40,11 @@ mod tick;
 mod timers;
 mod watch;
 
+pub use app_cache::{AppCache, LIST_AGE_MAX};
 pub use config::{Config, Preservation, PreservationMode, Seeds};
 pub use error::Refused;
 pub use events::{Cause, Event};
+pub use log::Told;
 pub use origin::{Origin, Surface};
 pub use registry::Registry;
 pub use replication::{Content, KeyState, Merged, OwnerState};

@@ -48,6 +48,13 @@ impl Registry {
         (!instances.is_empty()).then(|| Application { name: app.name.to_string(), revision, instances })
     }
 
+    /// Revision of the last change of an application; nothing when nothing is known of it. What is read of the
+    /// application afterwards says all that this revision says.
+    #[must_use]
+    pub fn app_revision(&self, namespace: &str, app: &str) -> Option<u64> {
+        self.apps.app(namespace, app).map(|app| app.revision.load(Ordering::Acquire))
+    }
+
     /// Applications with a live instance, by name.
     #[must_use]
     pub fn applications(&self, namespace: &str) -> Vec<AppSummary> {
@@ -185,8 +192,15 @@ impl Registry {
 
     /// Applications that a selection may touch, each once.
     pub(crate) fn apps_of(&self, selectors: &Selectors) -> Vec<Arc<App>> {
-        let apps = self.apps.all();
-        apps.into_iter().filter(|app| selectors.covers_app(&app.namespace.name, &app.name)).collect()
+        let mut named = BTreeSet::new();
+        for selector in selectors.iter() {
+            if selector.apps.is_empty() {
+                let apps = self.apps.all().into_iter();
+                return apps.filter(|app| selectors.covers_app(&app.namespace.name, &app.name)).collect();
+            }
+            named.extend(selector.apps.iter().map(|app| (selector.namespace.as_str(), app.as_str())));
+        }
+        named.into_iter().filter_map(|(namespace, app)| self.apps.app(namespace, app)).collect()
     }
 
     /// Sums of a selection by application, and the revision they belong to.

@@ -1,125 +1,34 @@
-//! The stream against a server that follows a script.
+//! The stream against servers that follow a script.
 
-use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex};
-
-use futures_util::{StreamExt as _, stream};
-use heureka_model::{Instance, InstanceKey, Registration};
-use heureka_proto::v1::discovery_service_server::{DiscoveryService, DiscoveryServiceServer};
+use bytes::Bytes;
 use heureka_proto::v1::watch_event::Event as Wire;
-use tonic::{Code, Request, Response};
-use tonic_types::{ErrorDetails, StatusExt as _};
+use tokio_stream::StreamExt as _;
+use tonic::Code;
 
 use super::*;
-use crate::Client;
+use crate::Settings;
+use crate::servers::Servers;
+use crate::testing::{Script, begin, bookmark, end, item, put, refusal};
 
-type Item = Result<v1::WatchResponse, Status>;
-/// What a stream sends, and whether it stays open after that; or the refusal of the stream.
-type Scene = Result<(Vec<Item>, bool), Status>;
-
-/// Answers each watch with the next scene and notes the token it came with. After the last scene it hangs.
-#[derive(Clone, Default)]
-struct Script {
-    scenes: Arc<Mutex<VecDeque<Scene>>>,
-    tokens: Arc<Mutex<Vec<Bytes>>>,
+fn events(script: &Script) -> Watch {
+    events_of(&[script])
 }
 
-#[tonic::async_trait]
-impl DiscoveryService for Script {
-    type WatchStream = Pin<Box<dyn Stream<Item = Item> + Send>>;
-
-    async fn watch(&self, request: Request<v1::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
-        self.tokens.lock().unwrap().push(request.into_inner().spec.unwrap().resume_token);
-        let scene = self.scenes.lock().unwrap().pop_front().unwrap_or(Ok((vec![], true)));
-        let (items, open) = scene?;
-        let items = stream::iter(items);
-        Ok(Response::new(if open { Box::pin(items.chain(stream::pending())) } else { Box::pin(items) }))
-    }
-
-    async fn get_instance(
-        &self,
-        _: Request<v1::GetInstanceRequest>,
-    ) -> Result<Response<v1::GetInstanceResponse>, Status> {
-        Err(Status::unimplemented("not in the script"))
-    }
-
-    async fn list_instances(
-        &self,
-        _: Request<v1::ListInstancesRequest>,
-    ) -> Result<Response<v1::ListInstancesResponse>, Status> {
-        Err(Status::unimplemented("not in the script"))
-    }
-
-    async fn list_applications(
-        &self,
-        _: Request<v1::ListApplicationsRequest>,
-    ) -> Result<Response<v1::ListApplicationsResponse>, Status> {
-        Err(Status::unimplemented("not in the script"))
-    }
-}
-
-impl Script {
-    fn new(scenes: Vec<Scene>) -> Self {
-        Self { scenes: Arc::new(Mutex::new(scenes.into())), ..Self::default() }
-    }
-
-    fn events(&self) -> impl Stream<Item = Result<Event, Error>> + use<> {
-        Client::over(DiscoveryServiceServer::new(self.clone())).watch(Vec::new())
-    }
-
-    fn tokens(&self) -> Vec<String> {
-        let tokens = self.tokens.lock().unwrap();
-        tokens.iter().map(|token| String::from_utf8(token.to_vec()).unwrap()).collect()
-    }
-}
-
-fn item(event: Wire) -> Item {
-    Ok(v1::WatchResponse { event: Some(v1::WatchEvent { event: Some(event) }) })
-}
-
-fn begin(mode: v1::SnapshotMode) -> Item {
-    item(Wire::SnapshotBegin(v1::SnapshotBegin { header: None, mode: mode.into() }))
-}
-
-fn put(id: &str) -> Item {
-    let key = InstanceKey { namespace: String::new(), app: "WEB".into(), id: id.into() };
-    let registration = Registration {
-        instance: Instance::new(key.clone()),
-        overlay: Default::default(),
-        version: Default::default(),
-        times: Default::default(),
-        revision: 0,
-    };
-    let change = v1::Change {
-        r#type: v1::ChangeType::Added.into(),
-        key: Some(key.into()),
-        version: Some(registration.version.into()),
-        instance: Some(registration.into()),
-        removal_reason: 0,
-    };
-    item(Wire::Changes(v1::ChangeBatch { changes: vec![change], revision: 1, commit_time: None }))
-}
-
-fn end(token: &'static str) -> Item {
-    let resume_token = Bytes::from_static(token.as_bytes());
-    item(Wire::SnapshotEnd(v1::SnapshotEnd { resume_token, revision: 1, digest: None }))
-}
-
-fn refusal(code: Code, reason: &str) -> Status {
-    Status::with_error_details(code, "m", ErrorDetails::with_error_info(reason, "heureka", []))
+/// A watch that begins with the first of several servers.
+fn events_of(scripts: &[&Script]) -> Watch {
+    let transports = scripts.iter().map(|script| script.server()).collect();
+    let calls = Calls::new(Settings::default(), Servers::beginning_at(0, transports));
+    Watch::new(Arc::new(calls), Vec::new())
 }
 
 /// Ids of the added instances, and the sizes of the set when it was complete.
-async fn hear(events: impl Stream<Item = Result<Event, Error>>, number: usize) -> Vec<String> {
-    events
-        .take(number)
-        .map(|event| match event.unwrap() {
-            Event::Added(registration) => registration.instance.key.id.clone(),
-            Event::Synced { instances } => instances.to_string(),
-            other => format!("{other:?}"),
-        })
-        .collect()
-        .await
+async fn hear(events: &mut Watch, number: usize) -> Vec<String> {
+    let told = events.take(number).map(|event| match event.unwrap() {
+        Event::Added(registration) => registration.instance.key.id.clone(),
+        Event::Synced { instances } => instances.to_string(),
+        other => format!("{other:?}"),
+    });
+    timeout(Duration::from_hours(1), told.collect()).await.unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,30 +39,79 @@ async fn a_lost_stream_is_resumed_by_its_token() {
         Ok((vec![begin(v1::SnapshotMode::Resume), put("b"), end("two")], false)),
         Ok((vec![begin(v1::SnapshotMode::Resume), end("three")], true)),
     ]);
-    assert_eq!(hear(script.events(), 5).await, ["a", "1", "b", "2", "2"]);
+    assert_eq!(hear(&mut events(&script), 5).await, ["a", "1", "b", "2", "2"]);
     assert_eq!(script.tokens(), ["", "", "one", "two"]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_silent_stream_is_given_up() {
-    let script = Script::new(vec![
-        Ok((vec![begin(v1::SnapshotMode::Full), end("one")], true)),
-        Ok((vec![begin(v1::SnapshotMode::Resume), end("two")], true)),
-    ]);
-    let start = tokio::time::Instant::now();
-    assert_eq!(hear(script.events(), 2).await, ["0", "0"]);
-    assert!(start.elapsed() >= SILENCE);
+fn full(token: &'static str) -> Vec<Result<v1::WatchResponse, Status>> {
+    vec![begin(v1::SnapshotMode::Full), end(token)]
+}
+
+fn goodbye(reason: v1::GoAwayReason) -> Result<v1::WatchResponse, Status> {
+    let resume_token = Bytes::from_static(b"moved");
+    item(Wire::GoAway(v1::GoAway { reason: reason.into(), resume_token, ..Default::default() }))
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_goodbye_is_followed() {
-    let away = v1::GoAway { resume_token: Bytes::from_static(b"moved"), ..Default::default() };
-    let script = Script::new(vec![
-        Ok((vec![begin(v1::SnapshotMode::Full), end("one"), item(Wire::GoAway(away))], true)),
-        Ok((vec![begin(v1::SnapshotMode::Resume), end("two")], true)),
+async fn a_silent_stream_is_given_up_for_another_server_within_twenty_seconds() {
+    let silent = Script::new(vec![Ok((full("one"), true))]);
+    let other = Script::new(vec![Ok((full("two"), true))]);
+    let start = Instant::now();
+    assert_eq!(hear(&mut events_of(&[&silent, &other]), 2).await, ["0", "0"]);
+    let waited = start.elapsed().as_secs();
+    assert!((15..20).contains(&waited), "{waited} s");
+    assert_eq!((silent.tokens(), other.tokens()), (vec![String::new()], vec!["one".into()]));
+    let asked = silent.specs()[0].bookmark_interval.unwrap();
+    assert_eq!((asked.seconds, asked.nanos), (5, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn bookmarks_keep_a_stream_alive() {
+    let marks = (0..3).map(|_| bookmark("later"));
+    let script = Script::new(vec![Ok((full("one").into_iter().chain(marks).collect(), false))]);
+    let mut watcher = events(&script);
+    assert_eq!(hear(&mut watcher, 1).await, ["0"]);
+    assert!(timeout(Duration::from_secs(14), watcher.next()).await.is_err());
+    assert_eq!(script.tokens(), ["", "later"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_cannot_be_reached_is_left_and_the_choice_sticks() {
+    let gone = Script::new(vec![Err(Status::unavailable("refused"))]);
+    let other =
+        Script::new(vec![Ok((full("one"), false)), Ok((full("two"), false)), Ok((full("three"), true))]);
+    assert_eq!(hear(&mut events_of(&[&gone, &other]), 3).await, ["0", "0", "0"]);
+    assert_eq!((gone.tokens().len(), other.tokens().len()), (1, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_an_answer_and_moves_nothing() {
+    let first = Script::new(vec![
+        Err(refusal(Code::NotFound, "ODD")),
+        Err(refusal(Code::FailedPrecondition, "ODD")),
+        Ok((full("one"), true)),
     ]);
-    assert_eq!(hear(script.events(), 2).await, ["0", "0"]);
-    assert_eq!(script.tokens(), ["", "moved"]);
+    let other = Script::default();
+    assert_eq!(hear(&mut events_of(&[&first, &other]), 1).await, ["0"]);
+    assert_eq!((first.tokens().len(), other.tokens().len()), (3, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_leaves_is_left_with_its_token() {
+    let mut said = full("one");
+    said.push(goodbye(v1::GoAwayReason::Draining));
+    let (leaving, other) = (Script::new(vec![Ok((said, true))]), Script::new(vec![Ok((full("two"), true))]));
+    assert_eq!(hear(&mut events_of(&[&leaving, &other]), 2).await, ["0", "0"]);
+    assert_eq!((leaving.tokens().len(), other.tokens()), (1, vec!["moved".into()]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_has_its_age_is_opened_anew_on_the_same_server() {
+    let mut said = full("one");
+    said.push(goodbye(v1::GoAwayReason::MaxAge));
+    let (script, other) = (Script::new(vec![Ok((said, true)), Ok((full("two"), true))]), Script::default());
+    assert_eq!(hear(&mut events_of(&[&script, &other]), 2).await, ["0", "0"]);
+    assert_eq!((script.tokens(), other.tokens().len()), (vec![String::new(), "moved".into()], 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,14 +121,14 @@ async fn a_token_that_is_refused_is_dropped() {
         Err(refusal(Code::InvalidArgument, "INVALID_RESUME_TOKEN")),
         Ok((vec![begin(v1::SnapshotMode::Full), end("good")], true)),
     ]);
-    assert_eq!(hear(script.events(), 2).await, ["0", "0"]);
+    assert_eq!(hear(&mut events(&script), 2).await, ["0", "0"]);
     assert_eq!(script.tokens(), ["", "bad", ""]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_fault_of_the_caller_ends_the_stream() {
     let script = Script::new(vec![Err(refusal(Code::InvalidArgument, "INVALID_SELECTOR"))]);
-    let mut events = pin!(script.events());
+    let mut events = events(&script);
     assert!(events.next().await.unwrap().unwrap_err().is("INVALID_SELECTOR"));
     assert!(events.next().await.is_none());
     assert_eq!(script.tokens().len(), 1);

@@ -1,10 +1,9 @@
 //! The full list: pieces that are kept from one answer to the next as long as nothing in them changed.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use heureka_model::{Mono, Now, StatusCounts};
-use heureka_registry::{AppSummary, Registry};
+use heureka_registry::{AppSummary, LIST_AGE_MAX, Registry};
 
 use super::Kind;
 use super::piece::{Document, Piece};
@@ -15,8 +14,6 @@ const PIECE_TARGET: usize = 64 * 1024;
 /// Neighbours that together are no larger are put into one piece: half the target, so that they do not part again
 /// at the next change.
 const PIECE_MERGE: usize = PIECE_TARGET / 2;
-/// Renewal times in a list are no older than this.
-pub(crate) const AGE_MAX: Duration = Duration::from_secs(30);
 /// Full lists carry this number, deltas larger ones.
 const VERSION: &str = "1";
 
@@ -88,7 +85,7 @@ impl Group {
             *name == summary.name && summary.revision <= *revision
         };
         self.leads == leads
-            && now.mono.since(self.encoded) <= AGE_MAX
+            && now.mono.since(self.encoded) <= LIST_AGE_MAX
             && self.apps.len() == summaries.len()
             && self.apps.iter().zip(summaries).all(same)
     }

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use heureka_model::{Clock, Mono, Now, StatusCounts};
-use heureka_registry::Registry;
+use heureka_registry::{LIST_AGE_MAX, Registry};
 use parking_lot::RwLock;
 use tokio::sync::Mutex;
 
@@ -25,7 +25,7 @@ use crate::budget::Budget;
 use crate::config::Config;
 use crate::error::Error;
 use crate::negotiate::{Format, Shape};
-use list::{AGE_MAX, Group};
+use list::Group;
 use piece::Document;
 
 /// Largest answer that is brought up to date on the thread that serves requests.
@@ -36,7 +36,7 @@ const LARGE_REGISTRY_INTERVAL: Duration = Duration::from_millis(100);
 const SLOTS: usize = 8;
 
 /// Form of a document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Kind {
     pub(crate) format: Format,
     pub(crate) shape: Shape,
@@ -96,7 +96,7 @@ impl Cache {
             registry,
             clock,
             budget,
-            max: config.cache_max_bytes,
+            max: config.lists_max_bytes(),
             min_interval: config.cache_min_interval,
             slots: std::array::from_fn(|_| Slot::default()),
             uses: AtomicU64::new(0),
@@ -165,7 +165,7 @@ impl Cache {
     fn is_current(&self, answer: &Answer, now: Now) -> bool {
         let fresh = answer.revision >= self.registry.head()
             || now.mono.since(answer.built) < self.interval(answer.counts.total());
-        fresh && now.mono.since(answer.oldest) <= AGE_MAX
+        fresh && now.mono.since(answer.oldest) <= LIST_AGE_MAX
     }
 
     fn interval(&self, instances: u32) -> Duration {

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use heureka_model::canonical_app;
+use bytes::Bytes;
+use heureka_model::{Now, canonical_app};
 use http::request::Parts;
 
-use super::{Answer, App, cached, kind};
+use super::{Answer, App, cached, content_answer, kind};
 use crate::cache::{Kind, Scope};
 use crate::error::Error;
 use crate::wire;
@@ -16,21 +17,33 @@ pub(super) async fn list(app: &App, parts: &Parts, scope: Scope) -> Answer {
     cached(app, parts, scope).await
 }
 
-/// One application.
+/// One application, encoded once for all who read it until it changes.
 pub(super) async fn one(app: &App, parts: &Parts, name: &str) -> Answer {
-    let Kind { format, shape } = kind(parts);
+    let kind = kind(parts);
     let name = canonical_app(name).into_owned();
-    let weight = app.weight(Some(&name));
-    let (registry, now) = (Arc::clone(&app.registry), app.now());
+    // Read before the instances: what is kept under this revision says no less.
+    let revision = app.registry.app_revision("", &name).ok_or(Error::NotFound)?;
+    let now = app.now();
+    let key = (name, kind);
+    if let Some(content) = app.applications.current(&key, revision, now.mono) {
+        return Ok(content_answer(content, kind.format));
+    }
+    let content = encoded(app, &key.0, kind, now).await?;
+    app.applications.keep(key, revision, content.clone(), content.len(), now.mono);
+    Ok(content_answer(content, kind.format))
+}
+
+async fn encoded(app: &App, name: &str, kind: Kind, now: Now) -> Result<Bytes, Error> {
+    let (registry, name, weight) = (Arc::clone(&app.registry), name.to_owned(), app.weight(Some(name)));
     let encode = move || {
         let found = registry.entries("", &name, now);
         let instances = found.iter().map(|entry| (None, entry.registration()));
         if found.is_empty() {
             Vec::new()
         } else {
-            wire::application_document(&name, instances, format, shape)
+            wire::application_document(&name, instances, kind.format, kind.shape)
         }
     };
     let content = app.build(weight, encode).await?;
-    if content.is_empty() { Err(Error::NotFound) } else { app.document(content, format) }
+    if content.is_empty() { Err(Error::NotFound) } else { app.budget.keep(content) }
 }

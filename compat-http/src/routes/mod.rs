@@ -13,8 +13,9 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
+use bytes::Bytes;
 use heureka_model::{Clock, KeyRef, Now, Selector, Selectors};
-use heureka_registry::Registry;
+use heureka_registry::{AppCache, Registry};
 use http::header::{ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
@@ -45,6 +46,8 @@ pub(crate) struct App {
     config: Config,
     trusted: Trusted,
     cache: Arc<Cache>,
+    /// Documents of single applications.
+    applications: AppCache<(String, Kind), Bytes>,
     budget: Arc<Budget>,
     /// Turns to build a large document.
     turns: Arc<Semaphore>,
@@ -74,6 +77,7 @@ impl App {
         Self {
             trusted: Trusted::new(&config.trusted_peers, &config.trusted_proxies),
             cache: Arc::new(cache),
+            applications: AppCache::new(config.applications_max_bytes()),
             budget,
             turns: Arc::new(Semaphore::new(BUILDERS)),
             telemetry: Telemetry::new(),
@@ -158,9 +162,7 @@ impl App {
 
     /// A document as an answer.
     fn document(&self, content: Vec<u8>, format: Format) -> Answer {
-        let mut answer = Response::new(Body::from(self.budget.keep(content)?));
-        answer.headers_mut().insert(CONTENT_TYPE, format.content_type());
-        Ok(answer)
+        Ok(content_answer(self.budget.keep(content)?, format))
     }
 
     /// Who calls; a claim to be a peer that is not believed is counted.
@@ -173,15 +175,20 @@ impl App {
     }
 }
 
+fn content_answer(content: impl Into<Body>, format: Format) -> Response<Body> {
+    let mut answer = Response::new(content.into());
+    answer.headers_mut().insert(CONTENT_TYPE, format.content_type());
+    answer
+}
+
 /// A refusal as an answer, with the record that goes with it.
 fn refusal(error: Error, parts: &Parts) -> Response<Body> {
     let format = Format::accepted(&parts.headers);
     let Some(content) = error.record().map(|stored| wire::instance_document(stored, format)) else {
         return error.answer();
     };
-    let mut answer = Response::new(Body::from(content));
+    let mut answer = content_answer(content, format);
     *answer.status_mut() = StatusCode::CONFLICT;
-    answer.headers_mut().insert(CONTENT_TYPE, format.content_type());
     answer
 }
 

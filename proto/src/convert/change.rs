@@ -48,7 +48,10 @@ impl From<RemovalReason> for v1::RemovalReason {
 mod tests {
     use heureka_model::{Instance, InstanceKey, LeaseTimes, Overlay, Registration, Version};
 
+    use prost::Message as _;
+
     use super::*;
+    use crate::served;
 
     fn change(kind: ChangeKind) -> Change {
         let key = InstanceKey { namespace: String::new(), app: "WEB".into(), id: "n1".into() };
@@ -77,6 +80,16 @@ mod tests {
             assert_eq!(removal_reason(wire.removal_reason), Some(reason));
             assert_eq!(wire.key.unwrap().app, "WEB");
         }
+    }
+
+    #[test]
+    fn changes_that_are_encoded_already_read_as_changes_in_their_place() {
+        let kinds = [ChangeKind::Added, ChangeKind::Removed(RemovalReason::Expired)];
+        let changes = kinds.map(|kind| v1::Change::from(change(kind))).to_vec();
+        let encoded = changes.iter().map(|change| change.encode_to_vec().into()).collect();
+        let contract = v1::ChangeBatch { changes, revision: 7, commit_time: None };
+        let served = served::ChangeBatch { changes: encoded, revision: 7, commit_time: None };
+        assert_eq!(served.encode_to_vec(), contract.encode_to_vec());
     }
 
     #[test]

@@ -182,6 +182,14 @@ impl Selectors {
         self.0.iter().chain(self.0.is_empty().then_some(&EVERYTHING))
     }
 
+    /// Namespace and name of the one application that is selected whole.
+    #[must_use]
+    pub fn whole_app(&self) -> Option<(&str, &str)> {
+        let [selector] = self.0.as_slice() else { return None };
+        let app = selector.apps.first().filter(|_| selector.apps.len() == 1 && selector.is_by_app())?;
+        Some((&selector.namespace, app))
+    }
+
     /// Whether namespace and application alone decide.
     #[must_use]
     pub fn is_by_app(&self) -> bool {

@@ -8,6 +8,7 @@ mod clock;
 mod history;
 mod ring;
 mod segments;
+mod told;
 
 use heureka_model::{KeyHasher, SetDigest, Stamp, Status};
 use tokio::sync::watch;
@@ -22,6 +23,7 @@ pub(crate) use ring::Recent;
 use ring::{Displaced, Ring, Window};
 use segments::Segments;
 pub(crate) use segments::Walked;
+pub use told::Told;
 
 /// Lock order: shard → sequencer → cell, ring slot, sums → segment directory. Readers take one of the last at
 /// a time.

@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use heureka_model::{Registration, Wall};
+use heureka_model::{Change, ChangeKind, Registration, Version, Wall, instance_hash};
 
+use super::told::Told;
 use crate::record::Record;
 use crate::sync::Mutex;
 
@@ -44,11 +45,14 @@ pub(crate) struct Recent {
     views: Arc<Views>,
 }
 
-/// Both records decoded, once for all readers.
+/// What readers make of a change, once for all of them.
 #[derive(Default)]
 struct Views {
     old: OnceLock<Arc<Registration>>,
     new: OnceLock<Arc<Registration>>,
+    key_hash: OnceLock<u64>,
+    /// As it is told to those for whom the key entered, changed or left.
+    told: [OnceLock<Arc<Told>>; 3],
 }
 
 impl Ring {
@@ -130,6 +134,23 @@ impl Recent {
         self.new
             .is_live()
             .then(|| self.views.new.get_or_init(|| Arc::new(self.new.registration(self.revision, renewed()))))
+    }
+}
+
+impl Recent {
+    /// Tells the keys of changes apart, as [`Told::key_hash`] does.
+    pub(crate) fn key_hash(&self) -> u64 {
+        *self.views.key_hash.get_or_init(|| instance_hash(self.new.key().as_ref(), &Version::default()))
+    }
+
+    /// The change as it is told for this reason; for one reason `make` always gives the same.
+    pub(crate) fn told(&self, kind: ChangeKind, make: impl FnOnce() -> Change) -> Arc<Told> {
+        let place = match kind {
+            ChangeKind::Added => 0,
+            ChangeKind::Modified => 1,
+            ChangeKind::Removed(_) => 2,
+        };
+        Arc::clone(self.views.told[place].get_or_init(|| Arc::new(Told::new(make()))))
     }
 }
 

@@ -3,7 +3,6 @@
 //! Ids, URLs and labels of an instance repeat its host, address and port. With those written as marks the texts
 //! of all instances of an application tend to be equal, and equal texts are stored once.
 
-use std::fmt::Write as _;
 use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
 
@@ -18,18 +17,15 @@ pub(crate) struct Flat<'a> {
     /// Tag, key and where the text ends.
     fields: Vec<(Tag, &'a str, usize)>,
     text: String,
-    marks: Marks,
+    marks: Marks<'a>,
     shape: u64,
 }
 
 impl<'a> Flat<'a> {
     /// All texts of an instance.
     pub(crate) fn of(instance: &'a Instance) -> Self {
-        let marks = Marks {
-            host: instance.host_name.clone(),
-            ip: instance.ip_address.clone(),
-            port: instance.port.map_or(String::new(), |port| format!(":{}", port.number)),
-        };
+        let port = instance.port.map(|port| port.number);
+        let marks = Marks::of(&instance.host_name, &instance.ip_address, port);
         let mut flat = Self::empty(marks);
         flat.addresses(instance);
         flat.places(instance);
@@ -60,7 +56,7 @@ impl<'a> Flat<'a> {
         self.shape
     }
 
-    fn empty(marks: Marks) -> Self {
+    fn empty(marks: Marks<'a>) -> Self {
         // Both stay below 1 KiB, which allocators hand out fastest, and suffice for most instances.
         Self { fields: Vec::with_capacity(32), text: String::with_capacity(512), marks, shape: 0 }
     }
@@ -88,7 +84,9 @@ impl<'a> Flat<'a> {
         }
         for port in &instance.ports {
             self.write(Tag::NamedPort, &port.name, |text| {
-                let _ = write!(text, "{}/{}", port.number, port.protocol);
+                push_number(text, port.number);
+                text.push('/');
+                text.push_str(&port.protocol);
             });
         }
     }
@@ -126,8 +124,9 @@ impl<'a> Flat<'a> {
     fn legacy(&mut self, instance: &'a Instance) {
         let lease = instance.lease;
         self.write(Tag::Lease, "", |text| {
-            let (interval, duration) = (lease.renewal_interval().as_millis(), lease.duration().as_millis());
-            let _ = write!(text, "{interval}/{duration}");
+            push_number(text, lease.renewal_interval().as_millis());
+            text.push('/');
+            push_number(text, lease.duration().as_millis());
         });
         let legacy = &instance.legacy;
         self.present(Tag::Sid, &legacy.sid);
@@ -150,9 +149,7 @@ impl<'a> Flat<'a> {
     }
 
     fn number(&mut self, tag: Tag, key: &'a str, number: i64) {
-        self.write(tag, key, |text| {
-            let _ = write!(text, "{number}");
-        });
+        self.write(tag, key, |text| push_number(text, number));
     }
 
     fn push(&mut self, tag: Tag, key: &'a str, text: &str) {
@@ -168,11 +165,18 @@ impl<'a> Flat<'a> {
 }
 
 fn port_text(text: &mut String, port: Port) {
-    let _ = write!(text, "{}{}", port.number, if port.enabled { "" } else { "-" });
+    push_number(text, port.number);
+    if !port.enabled {
+        text.push('-');
+    }
+}
+
+fn push_number(text: &mut String, number: impl itoa::Integer) {
+    text.push_str(itoa::Buffer::new().format(number));
 }
 
 /// Writes one text back to where it came from. Texts that we wrote ourselves always parse.
-pub(crate) fn restore(instance: &mut Instance, marks: &mut Marks, tag: Tag, key: &str, text: String) {
+pub(crate) fn restore(instance: &mut Instance, marks: &mut Marks<'_>, tag: Tag, key: &str, text: String) {
     marks.learn(tag, &text);
     match tag {
         Tag::Host => instance.host_name = text,

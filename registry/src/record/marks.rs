@@ -1,5 +1,7 @@
 //! Marks: what stands in a text for the instance's own host, address or port.
 
+use std::borrow::Cow;
+
 use super::tag::Tag;
 
 const HOST: u8 = 1;
@@ -13,11 +15,19 @@ const WORTH_A_MARK: usize = 4;
 
 /// The texts that marks stand for.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Marks {
-    pub(super) host: String,
-    pub(super) ip: String,
+pub(super) struct Marks<'a> {
+    host: Needle<'a>,
+    ip: Needle<'a>,
     /// With its colon, so that the digits of a port are not found inside another number's.
-    pub(super) port: String,
+    port: Needle<'a>,
+}
+
+/// A text that a mark stands for.
+#[derive(Clone, Debug, Default)]
+struct Needle<'a> {
+    text: Cow<'a, str>,
+    /// Where its first dot or colon stands: most texts have none, so it is looked for by that.
+    anchor: Option<usize>,
 }
 
 /// The marked texts of a record that its other texts refer to.
@@ -45,7 +55,29 @@ impl Seen {
     }
 }
 
-impl Marks {
+impl<'a> Needle<'a> {
+    fn new(text: Cow<'a, str>) -> Self {
+        let anchor = text.bytes().position(is_anchor);
+        Self { text, anchor }
+    }
+
+    /// Where it stands first in `text`.
+    fn find(&self, text: &str) -> Option<usize> {
+        let anchor = self.anchor.unwrap_or(0);
+        let byte = *self.text.as_bytes().get(anchor)?;
+        let mut places =
+            memchr::memchr_iter(byte, text.as_bytes()).filter_map(|place| place.checked_sub(anchor));
+        places.find(|start| text.as_bytes()[*start..].starts_with(self.text.as_bytes()))
+    }
+}
+
+impl<'a> Marks<'a> {
+    /// The texts of an instance that others of its texts may repeat.
+    pub(super) fn of(host: &'a str, ip: &'a str, port: Option<u16>) -> Self {
+        let port = port.map(|port| Cow::Owned(colon(itoa::Buffer::new().format(port)))).unwrap_or_default();
+        Self { host: Needle::new(host.into()), ip: Needle::new(ip.into()), port: Needle::new(port) }
+    }
+
     /// Appends `text` to `out`, with what it repeats of the host, the address and the port as marks.
     pub(super) fn mark(&self, tag: Tag, text: &str, out: &mut String) {
         let seen = Seen::of(text);
@@ -53,23 +85,27 @@ impl Marks {
             out.push(char::from(VERBATIM));
             return out.push_str(text);
         }
-        let known: &[(&str, u8)] = match tag {
+        let known: &[(&Needle<'_>, u8)] = match tag {
             Tag::Host => &[],
             Tag::Ip => &[(&self.host, HOST)],
             _ => &[(&self.host, HOST), (&self.ip, IP), (&self.port, PORT)],
         };
-        let absent = !seen.anchor && known.iter().all(|(needle, _)| needle.bytes().any(is_anchor));
+        let absent = !seen.anchor && known.iter().all(|(needle, _)| needle.anchor.is_some());
         if absent { out.push_str(text) } else { replace(text, known, out) }
     }
 
     /// Takes in a text that later ones may refer to.
     pub(super) fn learn(&mut self, tag: Tag, text: &str) {
-        match tag {
-            Tag::Host => text.clone_into(&mut self.host),
-            Tag::Ip => text.clone_into(&mut self.ip),
-            Tag::Port => self.port = format!(":{}", text.trim_end_matches('-')),
-            _ => {}
-        }
+        let needle = match tag {
+            Tag::Host => &mut self.host,
+            Tag::Ip => &mut self.ip,
+            Tag::Port => {
+                self.port.text = Cow::Owned(colon(text.trim_end_matches('-')));
+                return;
+            }
+            _ => return,
+        };
+        needle.text = Cow::Owned(text.to_owned());
     }
 
     /// What the marked text stands for.
@@ -85,9 +121,9 @@ impl Marks {
 
     fn text(&self, mark: u8) -> Option<&str> {
         match mark {
-            HOST => Some(&self.host),
-            IP => Some(&self.ip),
-            PORT => Some(&self.port),
+            HOST => Some(&self.host.text),
+            IP => Some(&self.ip.text),
+            PORT => Some(&self.port.text),
             _ => None,
         }
     }
@@ -126,18 +162,19 @@ impl Stem<'_> {
     }
 }
 
-fn replace(text: &str, known: &[(&str, u8)], out: &mut String) {
+fn replace(text: &str, known: &[(&Needle<'_>, u8)], out: &mut String) {
     let Some(((needle, mark), others)) = known.split_first() else {
         return out.push_str(text);
     };
-    if needle.len() < WORTH_A_MARK || needle.len() > text.len() {
+    let length = needle.text.len();
+    if length < WORTH_A_MARK || length > text.len() {
         return replace(text, others, out);
     }
     let mut rest = text;
-    while let Some(position) = find(rest, needle) {
+    while let Some(position) = needle.find(rest) {
         replace(&rest[..position], others, out);
         out.push(char::from(*mark));
-        rest = &rest[position + needle.len()..];
+        rest = &rest[position + length..];
     }
     replace(rest, others, out);
 }
@@ -146,19 +183,8 @@ fn is_anchor(byte: u8) -> bool {
     byte == b'.' || byte == b':'
 }
 
-/// Where `needle` stands first in `text`, looked for by its first dot or colon.
-fn find(text: &str, needle: &str) -> Option<usize> {
-    let anchor = needle.bytes().position(is_anchor).unwrap_or(0);
-    let byte = *needle.as_bytes().get(anchor)?;
-    let mut from = anchor;
-    loop {
-        let rest = text.as_bytes().get(from..).filter(|rest| rest.contains(&byte))?;
-        from += rest.iter().position(|other| *other == byte)?;
-        if text.as_bytes()[from - anchor..].starts_with(needle.as_bytes()) {
-            return Some(from - anchor);
-        }
-        from += 1;
-    }
+fn colon(port: &str) -> String {
+    [":", port].concat()
 }
 
 #[cfg(test)]
@@ -188,7 +214,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_needle_is_found_where_it_stands_first(text in "[ab.:]{0,12}", needle in "[ab.:]{1,4}") {
-            prop_assert_eq!(find(&text, &needle), text.find(&needle));
+            prop_assert_eq!(Needle::new(needle.as_str().into()).find(&text), text.find(&needle));
         }
 
         #[test]
@@ -205,7 +231,7 @@ mod tests {
             let (stem, marked) = stem(&flat);
             prop_assert_eq!(stem.strip(marked, &id), Some(""));
             prop_assert_eq!(stem.strip(marked, &other) == Some(""), other == id);
-            let marks = Marks { host: host.clone(), ip: ip.clone(), port: ":8080".into() };
+            let marks = Marks::of(&host, &ip, Some(8080));
             let expanded = marks.expanded(marked);
             prop_assert_eq!(expanded.capacity() >= id.len(), true);
             prop_assert_eq!(expanded, id);

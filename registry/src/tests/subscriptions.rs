@@ -37,7 +37,7 @@ impl Client {
         keys.sort();
         assert!(keys.is_sorted_by(|one, other| one < other), "a key twice in one batch");
         assert!(batch.changes.is_sorted_by(|one, other| one.revision < other.revision));
-        batch.changes.into_iter().for_each(|change| self.apply(change));
+        batch.changes.iter().for_each(|told| self.apply(Change::clone(told)));
         if self.subscription.is_lost(&world.registry) {
             *self = Self::new(&world.registry, &self.selectors);
         }

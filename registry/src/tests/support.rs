@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use heureka_model::{
-    Instance, InstanceKey, KeyRef, LeaseTerms, Mono, Now, Port, Registration, Selectors, Status, Wall,
+    Change, Instance, InstanceKey, KeyRef, LeaseTerms, Mono, Now, Port, Registration, Selectors, Status, Wall,
 };
 
 use crate::{
@@ -79,11 +79,11 @@ impl World {
     }
 
     /// Everything that a subscription has to tell now.
-    pub(super) fn drain(&self, subscription: &mut Subscription) -> Vec<heureka_model::Change> {
+    pub(super) fn drain(&self, subscription: &mut Subscription) -> Vec<Change> {
         let mut changes = Vec::new();
         loop {
             let Batch { changes: more, at_head, .. } = subscription.poll(&self.registry, 100, self.now);
-            changes.extend(more);
+            changes.extend(more.iter().map(|told| Change::clone(told)));
             if at_head {
                 return changes;
             }

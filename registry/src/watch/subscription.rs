@@ -3,13 +3,14 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use foldhash::fast::FixedState;
 use heureka_model::{
     Action, Change, ChangeKind, Now, Registration, RemovalReason, Selectors, SetDigest, Wall,
 };
 
 use super::tally::Tally;
 use crate::Registry;
-use crate::log::Recent;
+use crate::log::{Recent, Told};
 use crate::record::{Life, Record};
 
 /// Keys examined per poll at most, matching or not.
@@ -53,7 +54,7 @@ pub struct Subscription {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
     /// Changes, at most one per key.
-    pub changes: Vec<Change>,
+    pub changes: Vec<Arc<Told>>,
     /// Revision up to which everything is told once these changes are.
     pub revision: u64,
     /// When the oldest of these changes was committed.
@@ -143,7 +144,7 @@ impl Subscription {
         now: Now,
         batch: &mut Batch,
     ) -> bool {
-        let mut told = HashSet::new();
+        let mut keys = HashSet::with_hasher(FixedState::default());
         let start = self.position;
         for _ in 0..SHARE {
             if self.position == bound || batch.is_full(max) {
@@ -153,11 +154,11 @@ impl Subscription {
             let covered = self.covers(&recent.new);
             // One change per key and batch: the key's next one opens the next batch. By key, not by slot: a key that
             // was forgotten in between comes back in another.
-            if covered && !told.insert(recent.new.key()) {
+            if covered && !keys.insert(recent.key_hash()) {
                 break;
             }
-            let change = self.judge(&recent, covered, registry, now);
-            batch.push(change, &recent.new);
+            let told = self.judge(&recent, covered, registry, now);
+            batch.push(told, &recent.new);
             self.position += 1;
             self.safe = self.safe.max(self.position);
         }
@@ -169,7 +170,7 @@ impl Subscription {
         self.selectors.covers_app(&app.namespace.name, &app.name)
     }
 
-    fn judge(&mut self, recent: &Recent, covered: bool, registry: &Registry, now: Now) -> Option<Change> {
+    fn judge(&mut self, recent: &Recent, covered: bool, registry: &Registry, now: Now) -> Option<Arc<Told>> {
         let matches = |view: &Arc<Registration>| self.selectors.matches(view);
         let old = covered && recent.old_view().is_some_and(matches);
         let view = if covered { recent.new_view(|| registry.renewed(recent.slot, now)) } else { None };
@@ -181,12 +182,14 @@ impl Subscription {
         if recent.revision <= self.seam {
             return self.untracked(recent.revision, &recent.new, view.filter(|_| new).cloned());
         }
-        match (old, new) {
-            (false, false) => None,
-            (false, true) => Some(told(ChangeKind::Added, recent.revision, view?)),
-            (true, true) => Some(told(ChangeKind::Modified, recent.revision, view?)),
-            (true, false) => Some(removed(recent.revision, &recent.new)),
-        }
+        let kind = match (old, new) {
+            (false, false) => return None,
+            (false, true) => ChangeKind::Added,
+            (true, true) => ChangeKind::Modified,
+            (true, false) => left(&recent.new),
+        };
+        let view = view.filter(|_| new);
+        Some(recent.told(kind, || change(kind, recent.revision, &recent.new, view.cloned())))
     }
 
     fn count(&mut self, recent: &Recent, old: bool, new: bool) {
@@ -225,7 +228,7 @@ impl Subscription {
         slot: u32,
         record: &Record,
         now: Now,
-    ) -> Option<Change> {
+    ) -> Option<Arc<Told>> {
         if !self.covers(record) {
             return None;
         }
@@ -239,14 +242,14 @@ impl Subscription {
         revision: u64,
         record: &Record,
         matching: Option<Arc<Registration>>,
-    ) -> Option<Change> {
-        let Some(view) = matching else {
-            let concerns = revision > self.fresh && self.selectors.covers_key(record.key().as_ref());
-            return concerns.then(|| removed(revision, record));
+    ) -> Option<Arc<Told>> {
+        let kind = match &matching {
+            Some(_) if revision <= self.fresh || record.head().action == Action::Added => ChangeKind::Added,
+            Some(_) => ChangeKind::Modified,
+            None if revision > self.fresh && self.selectors.covers_key(record.key().as_ref()) => left(record),
+            None => return None,
         };
-        let entered = revision <= self.fresh || record.head().action == Action::Added;
-        let kind = if entered { ChangeKind::Added } else { ChangeKind::Modified };
-        Some(told(kind, revision, &view))
+        Some(Arc::new(Told::new(change(kind, revision, record, matching))))
     }
 }
 
@@ -255,37 +258,31 @@ impl Batch {
         self.changes.len() >= max || self.bytes >= BYTES
     }
 
-    fn push(&mut self, change: Option<Change>, record: &Record) {
-        if let Some(change) = change {
-            self.bytes += change.registration.as_ref().map_or(0, |told| told.instance.text_size());
+    fn push(&mut self, told: Option<Arc<Told>>, record: &Record) {
+        if let Some(told) = told {
+            self.bytes += told.text_size();
             let at = record.head().updated;
             self.committed = Some(self.committed.map_or(at, |earlier| earlier.min(at)));
-            self.changes.push(change);
+            self.changes.push(told);
         }
     }
 }
 
-fn told(kind: ChangeKind, revision: u64, view: &Arc<Registration>) -> Change {
-    Change {
-        kind,
-        key: view.instance.key.clone(),
-        version: view.version,
-        revision,
-        registration: Some(Arc::clone(view)),
-    }
+fn change(
+    kind: ChangeKind,
+    revision: u64,
+    record: &Record,
+    registration: Option<Arc<Registration>>,
+) -> Change {
+    let key = registration.as_ref().map_or_else(|| record.key(), |told| told.instance.key.clone());
+    Change { kind, key, version: record.version(), revision, registration }
 }
 
-fn removed(revision: u64, record: &Record) -> Change {
-    let reason = match record.head().life {
+/// A key leaves the set because its instance went, or because it matches no more.
+fn left(record: &Record) -> ChangeKind {
+    ChangeKind::Removed(match record.head().life {
         Life::Live => RemovalReason::FilteredOut,
         Life::Cancelled => RemovalReason::Cancelled,
         Life::Expired => RemovalReason::Expired,
-    };
-    Change {
-        kind: ChangeKind::Removed(reason),
-        key: record.key(),
-        version: record.version(),
-        revision,
-        registration: None,
-    }
+    })
 }

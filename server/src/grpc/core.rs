@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use heureka_model::{Clock, Now, Selectors};
 use heureka_proto::convert::timestamp;
 use heureka_proto::v1;
-use heureka_registry::{Origin, Registry, Surface};
+use heureka_registry::{AppCache, Origin, Registry, Surface};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tonic::Extensions;
@@ -17,12 +18,17 @@ const AT_ONCE: usize = 5000;
 /// Long readings at a time, so that they leave room for requests however many there are.
 const READINGS: usize = 4;
 
+/// Bytes of encoded applications that are kept: some ten thousand instances.
+const APPLICATIONS: usize = 16 << 20;
+
 /// What the services share.
 pub(super) struct Core {
     pub(super) registry: Arc<Registry>,
     pub(super) limits: Limits,
     pub(super) drain: CancellationToken,
     clock: Arc<dyn Clock>,
+    /// Whole applications, encoded, by namespace and name.
+    pub(super) applications: AppCache<(String, String), Arc<[Bytes]>>,
     identity: Identity,
     readings: Arc<Semaphore>,
 }
@@ -31,7 +37,8 @@ impl Core {
     pub(super) fn new(deps: Deps) -> Self {
         let Deps { registry, clock, identity, drain, limits } = deps;
         let readings = Arc::new(Semaphore::new(READINGS));
-        Self { registry, limits, drain, clock, identity, readings }
+        let applications = AppCache::new(APPLICATIONS);
+        Self { registry, limits, drain, applications, clock, identity, readings }
     }
 
     pub(super) fn now(&self) -> Now {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use heureka_proto::convert::BorrowedKey;
-use heureka_proto::v1;
-use heureka_proto::v1::discovery_service_server::DiscoveryService;
+use heureka_proto::served::discovery_service_server::DiscoveryService;
+use heureka_proto::{served, v1};
 use tonic::{Request, Response, Status};
 
 use super::Connection;
@@ -41,7 +41,7 @@ impl DiscoveryService for Discovery {
     async fn list_instances(
         &self,
         request: Request<v1::ListInstancesRequest>,
-    ) -> Answer<v1::ListInstancesResponse> {
+    ) -> Answer<served::ListInstancesResponse> {
         let page = lists::instances(&self.core, request.into_inner(), self.core.now()).await?;
         Ok(Response::new(page))
     }

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use heureka_model::Invalid;
 use http::{HeaderMap, Request, Response};
+use pin_project_lite::pin_project;
+use tokio::time::Timeout;
 use tonic::body::Body;
 use tonic::{Code, Status};
 use tower::Service;
@@ -44,28 +46,46 @@ impl<S> Edge<S> {
 impl<S> Service<Request<Body>> for Edge<S>
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
-    S::Future: Send + 'static,
 {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+    type Future = Answer<S::Future>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         self.inner.poll_ready(context)
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let deadline = match self.deadline(request.headers()) {
-            Ok(deadline) => deadline,
-            Err(fault) => return Box::pin(async { Ok(Status::from(fault).into_http()) }),
-        };
-        let answer = self.inner.call(request);
-        Box::pin(async move {
-            match tokio::time::timeout(deadline, answer).await {
+        match self.deadline(request.headers()) {
+            Ok(deadline) => Answer::Called { call: tokio::time::timeout(deadline, self.inner.call(request)) },
+            Err(fault) => Answer::Refused { fault: Some(fault) },
+        }
+    }
+}
+
+pin_project! {
+    /// The answer of a service, or one in its place.
+    #[project = AnswerStage]
+    pub(super) enum Answer<F> {
+        Called { #[pin] call: Timeout<F> },
+        Refused { fault: Option<Fault> },
+    }
+}
+
+impl<F: Future<Output = Result<Response<Body>, Infallible>>> Future for Answer<F> {
+    type Output = Result<Response<Body>, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.project() {
+            AnswerStage::Called { call } => call.poll(context).map(|answer| match answer {
                 Ok(response) => response.map(catalogued),
                 Err(_) => Ok(Status::from(late()).into_http()),
+            }),
+            AnswerStage::Refused { fault } => {
+                let fault = fault.take().expect("a future is not polled after it ended");
+                Poll::Ready(Ok(Status::from(fault).into_http()))
             }
-        })
+        }
     }
 }
 

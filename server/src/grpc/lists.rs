@@ -1,9 +1,11 @@
 //! Pages of instances and of applications.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use heureka_model::{InstanceKey, Invalid, Now, Problem, Selectors, canonical_app};
 use heureka_proto::convert::selectors;
-use heureka_proto::v1;
+use heureka_proto::{served, v1};
 use heureka_registry::AppSummary;
 use prost::Message as _;
 
@@ -39,54 +41,94 @@ pub(super) async fn instances(
     core: &Core,
     request: v1::ListInstancesRequest,
     now: Now,
-) -> Result<v1::ListInstancesResponse, Fault> {
+) -> Result<served::ListInstancesResponse, Fault> {
     let size = page_size(request.page_size)?;
     let set = set(request.selectors).map_err(|invalid| Fault::invalid(Reason::InvalidSelector, invalid))?;
-    let page = (!request.page_token.is_empty()).then(|| page_token(core, &request.page_token, &set));
-    let page = page.transpose()?;
-    let (resume, after) = page.map_or((None, None), |page| (Some(page.resume), Some(page.after)));
-    let page = read(core, set.selectors, after, size, now).await;
-    let revision = page.revision;
-    let first = || Resume { spec: set.fingerprint, boot: core.registry.boot(), revision };
-    let resume = resume.unwrap_or_else(first);
-    let (instances, next) = cut(page);
-    Ok(v1::ListInstancesResponse {
-        header: core.header(revision, now),
-        instances,
-        resume_token: if next.is_none() { resume.encode(core.cluster()) } else { Bytes::new() },
-        next_page_token: next.map(|after| Page { resume, after }.encode(core.cluster())).unwrap_or_default(),
+    let from = (!request.page_token.is_empty()).then(|| page_token(core, &request.page_token, &set));
+    let from = from.transpose()?;
+    let page = match set.selectors.whole_app().filter(|_| from.is_none()) {
+        Some(app) => application(core, app, &set.selectors, size, now).await,
+        None => read(core, &set.selectors, from.as_ref().map(|from| &from.after), size, now).await,
+    };
+    let first = || Resume { spec: set.fingerprint, boot: core.registry.boot(), revision: page.revision };
+    let resume = from.map_or_else(first, |from| from.resume);
+    Ok(served::ListInstancesResponse {
+        header: core.header(page.revision, now),
+        instances: page.instances.to_vec(),
+        resume_token: if page.next.is_none() { resume.encode(core.cluster()) } else { Bytes::new() },
+        next_page_token: page
+            .next
+            .map(|after| Page { resume, after }.encode(core.cluster()))
+            .unwrap_or_default(),
     })
+}
+
+/// A page of instances, encoded.
+struct Encoded {
+    instances: Arc<[Bytes]>,
+    /// The last key, when there is more.
+    next: Option<InstanceKey>,
+    /// The list is no older than this.
+    revision: u64,
+}
+
+/// The first page of one application, which many read: encoded once as long as it is also the last.
+async fn application(
+    core: &Core,
+    (namespace, name): (&str, &str),
+    selectors: &Selectors,
+    size: usize,
+    now: Now,
+) -> Encoded {
+    // Read before the instances: what is kept under the application's revision says no less.
+    let revision = core.registry.head();
+    let Some(known) = core.registry.app_revision(namespace, name) else {
+        return Encoded { instances: Arc::default(), next: None, revision };
+    };
+    let (kept, key) = (&core.applications, (namespace.to_owned(), name.to_owned()));
+    if let Some(instances) = kept.current(&key, known, now.mono).filter(|kept| kept.len() <= size) {
+        return Encoded { instances, next: None, revision };
+    }
+    let page = read(core, selectors, None, size, now).await;
+    if page.next.is_none() {
+        let bytes = page.instances.iter().map(|instance| instance.len() + size_of::<Bytes>()).sum();
+        kept.keep(key, known, page.instances.clone(), bytes, now.mono);
+    }
+    page
 }
 
 async fn read(
     core: &Core,
-    selectors: Selectors,
-    after: Option<InstanceKey>,
+    selectors: &Selectors,
+    after: Option<&InstanceKey>,
     size: usize,
     now: Now,
-) -> heureka_registry::Page {
-    let registry = core.registry.clone();
-    let long = core.is_long(&selectors);
-    let page = move || registry.page(&selectors, after.as_ref(), size, now);
-    if long { core.aside(page).await } else { page() }
+) -> Encoded {
+    if !core.is_long(selectors) {
+        return cut(core.registry.page(selectors, after, size, now));
+    }
+    let (registry, selectors, after) = (core.registry.clone(), selectors.clone(), after.cloned());
+    core.aside(move || cut(registry.page(&selectors, after.as_ref(), size, now))).await
 }
 
 /// The longest beginning of a page that fits into one message, and the key after which the next one goes on.
-fn cut(page: heureka_registry::Page) -> (Vec<v1::Instance>, Option<InstanceKey>) {
-    let mut instances: Vec<v1::Instance> = Vec::with_capacity(page.instances.len());
+fn cut(page: heureka_registry::Page) -> Encoded {
+    let mut instances: Vec<Bytes> = Vec::with_capacity(page.instances.len());
+    let mut next = page.next;
     let mut bytes = 0;
     let mut last = None;
     for registration in page.instances {
         let key = registration.instance.key.clone();
-        let instance = v1::Instance::from(registration);
-        bytes += instance.encoded_len() + ENTRY_OVERHEAD;
+        let instance = Bytes::from(v1::Instance::from(registration).encode_to_vec());
+        bytes += instance.len() + ENTRY_OVERHEAD;
         if bytes > MAX_MESSAGE && last.is_some() {
-            return (instances, last);
+            next = last;
+            break;
         }
         last = Some(key);
         instances.push(instance);
     }
-    (instances, page.next)
+    Encoded { instances: instances.into(), next, revision: page.revision }
 }
 
 fn page_token(core: &Core, token: &str, set: &Set) -> Result<Page, Fault> {

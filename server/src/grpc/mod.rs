@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use axum::Router;
 use heureka_model::Clock;
-use heureka_proto::v1;
+use heureka_proto::{served, v1};
 use heureka_registry::Registry;
 use http::{HeaderMap, Request, Response, header};
 use tokio::sync::Semaphore;
@@ -43,7 +43,7 @@ use self::registrar::Registrar;
 pub(crate) use self::seats::Watches;
 
 type RegistryServer = v1::registry_service_server::RegistryServiceServer<Registrar>;
-type DiscoveryServer = v1::discovery_service_server::DiscoveryServiceServer<Discovery>;
+type DiscoveryServer = served::discovery_service_server::DiscoveryServiceServer<Discovery>;
 
 const BATCH_METHODS: [&str; 2] = ["BatchRegister", "BatchRenew"];
 
@@ -173,7 +173,7 @@ fn with_discovery(router: Router, discovery: Discovery, limits: &Limits) -> Rout
     let service = DiscoveryServer::new(discovery)
         .accept_compressed(CompressionEncoding::Gzip)
         .max_decoding_message_size(limits.unary);
-    let path = format!("/{}/{{*method}}", v1::discovery_service_server::SERVICE_NAME);
+    let path = format!("/{}/{{*method}}", served::discovery_service_server::SERVICE_NAME);
     router.route_service(&path, exposed(service, limits))
 }
 
@@ -200,7 +200,7 @@ impl Health {
 
     async fn set(&self, status: ServingStatus) {
         self.0.set_service_status(v1::registry_service_server::SERVICE_NAME, status).await;
-        self.0.set_service_status(v1::discovery_service_server::SERVICE_NAME, status).await;
+        self.0.set_service_status(served::discovery_service_server::SERVICE_NAME, status).await;
     }
 }
 

@@ -20,14 +20,14 @@ use crate::clock::Stopwatch;
 use crate::config::bytes_of;
 use crate::drain::Leaving;
 use crate::grpc;
-use crate::metrics::Refusal;
+use crate::metrics::{Refusal, Surface};
 
 /// Takes the requests of one connection.
 pub(super) struct Requests(Arc<Connection>);
 
 struct Connection {
     listen: Arc<Listen>,
-    /// What the surfaces are told: the socket's address and the connection's end.
+    /// What the surfaces are told, each its own: the socket's address, and the connection's end.
     remote: RemoteAddr,
     native: grpc::Connection,
     /// Only HTTP/1.1 keeps its client waiting for one request at a time.
@@ -114,8 +114,10 @@ impl Connection {
     }
 
     async fn handled(&self, mut request: app::Request, call: &Call) -> app::Response {
-        request.extensions_mut().insert(self.remote);
-        request.extensions_mut().insert(self.native.clone());
+        match call.surface {
+            Surface::Grpc => drop(request.extensions_mut().insert(self.native.clone())),
+            Surface::Rest | Surface::Operations => drop(request.extensions_mut().insert(self.remote)),
+        }
         let handled = AssertUnwindSafe(self.listen.app.call(request, call.surface)).catch_unwind().await;
         match handled {
             Ok(response) => response,

@@ -11,8 +11,8 @@ use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
-/// Instances of one application.
-const PER_APP: usize = 100;
+/// Instances of one application, where nothing else is said.
+pub(crate) const PER_APP: usize = 100;
 
 /// The wire that the writes come by.
 pub(crate) const ORIGIN: Origin = Origin::Client { surface: Surface::Grpc, principal: None, address: None };
@@ -31,6 +31,11 @@ pub(crate) enum Values {
 
 /// The `n`-th instance in its `version`-th form; neighbouring versions differ in status and one metadata value.
 pub(crate) fn instance(n: usize, values: Values, version: usize) -> Instance {
+    placed(n, PER_APP, values, version)
+}
+
+/// The same where an application has so many instances.
+pub(crate) fn placed(n: usize, per_app: usize, values: Values, version: usize) -> Instance {
     let host = format!("node-{n:08}.eu.example.net.io");
     let urls = Urls {
         home_page: format!("http://{host}:8080/"),
@@ -38,13 +43,13 @@ pub(crate) fn instance(n: usize, values: Values, version: usize) -> Instance {
         health_check: format!("http://{host}:8080/actuator/health"),
         secure_health_check: format!("https://{host}:8443/actuator/health"),
     };
-    let app = app(n);
+    let app = app(n, per_app);
     Instance {
         status: if version.is_multiple_of(2) { Status::Up } else { Status::OutOfService },
         ip_address: format!("10.{}.{}.{}", n >> 16 & 255, n >> 8 & 255, n & 255),
         port: Some(Port { number: 8080, enabled: true }),
         secure_port: Some(Port { number: 8443, enabled: true }),
-        metadata: metadata(n, values, version),
+        metadata: metadata(n, per_app, values, version),
         vip_address: app.to_lowercase(),
         secure_vip_address: app.to_lowercase(),
         urls,
@@ -54,7 +59,7 @@ pub(crate) fn instance(n: usize, values: Values, version: usize) -> Instance {
         key: InstanceKey {
             namespace: String::new(),
             app,
-            id: format!("{host}:service-{:05}:8080", n / PER_APP),
+            id: format!("{host}:service-{:05}:8080", n / per_app),
         },
         ..Instance { host_name: host, ..Instance::new(InstanceKey::default()) }
     }
@@ -119,22 +124,23 @@ impl Keys {
     }
 
     fn push(&mut self, n: usize) {
-        self.text.push_str(&app(n));
+        self.text.push_str(&app(n, PER_APP));
         let app = self.text.len() as u32;
         let _ = write!(self.text, "node-{n:08}.eu.example.net.io:service-{:05}:8080", n / PER_APP);
         self.ends.push((app, self.text.len() as u32));
     }
 }
 
-fn app(n: usize) -> String {
-    format!("SERVICE-{:05}", n / PER_APP)
+/// The application of the `n`-th instance.
+pub(crate) fn app(n: usize, per_app: usize) -> String {
+    format!("SERVICE-{:05}", n / per_app)
 }
 
-fn metadata(n: usize, values: Values, version: usize) -> Metadata {
+fn metadata(n: usize, per_app: usize, values: Values, version: usize) -> Metadata {
     let shared = if values == Values::Shared { 8 } else { 0 };
     let value = |position: usize| {
         let version = if position == 9 { version } else { 0 };
-        let owner = if position < shared { n / PER_APP } else { n };
+        let owner = if position < shared { n / per_app } else { n };
         let mut random = SmallRng::seed_from_u64((owner * 16 + position) as u64 ^ (version as u64) << 40);
         format!("{:012x}{:012x}", random.next_u64() >> 16, random.next_u64() >> 16)
     };

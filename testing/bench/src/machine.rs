@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::hint::black_box;
+use std::io;
 use std::process::Command;
 
 use rand::RngExt as _;
@@ -54,8 +55,37 @@ pub(crate) fn compiler() -> String {
 
 /// Bytes of memory that this process holds; nothing where the system does not tell.
 pub(crate) fn resident() -> Option<u64> {
-    let text = fs::read_to_string("/proc/self/status").ok()?;
+    resident_of(std::process::id())
+}
+
+/// Bytes of memory that a process holds; nothing where the system does not tell.
+pub(crate) fn resident_of(process: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
     Some(kilobytes * 1024)
+}
+
+/// Seconds that the threads of a process were on a processor; 0 where the system does not tell.
+pub(crate) fn used_by(process: u32) -> f64 {
+    let threads = fs::read_dir(format!("/proc/{process}/task"));
+    let nanos = |thread: fs::DirEntry| -> Option<f64> {
+        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split(' ').next()?.parse().ok()
+    };
+    threads.into_iter().flatten().flatten().filter_map(nanos).sum::<f64>() / 1e9
+}
+
+/// Makes sure that this process may have so many files open.
+///
+/// # Errors
+/// A limit that is lower and cannot be raised.
+pub(crate) fn need_files(count: u64) -> io::Result<()> {
+    let allowed = rlimit::increase_nofile_limit(count)?;
+    if allowed >= count {
+        return Ok(());
+    }
+    let problem =
+        format!("needs {count} open files and may have {allowed}; raise the limit with `ulimit -n {count}`");
+    Err(io::Error::other(problem))
 }

@@ -1,6 +1,9 @@
-//! Prints what the registry does in a second and what an instance takes. Never a verdict: figures depend on the
-//! machine, so a target stands beside each and a reader judges. See `docs/benchmarks.md`.
+//! Prints what the registry does in a second and what it holds, beside the limit of its libraries. Never a verdict,
+//! since figures depend on the machine: a target stands beside each and a reader judges. Two builds of the server
+//! measured side by side are another matter; there it says whether one is worse. See `docs/benchmarks.md`.
 
+mod args;
+mod compare;
 mod core;
 mod drive;
 mod instances;
@@ -10,74 +13,54 @@ mod report;
 mod server;
 mod watch;
 
+use std::ffi::OsString;
+use std::io;
 use std::process::ExitCode;
+
+use args::Command;
+use drive::{Pace, ROWS};
 
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Instances that the core is measured with.
-const INSTANCES: usize = 1_000_000;
-
-/// Fewer make the smallest measurement meaningless.
-const FEWEST: usize = 50_000;
-
-const USAGE: &str = "usage: heureka-bench [core [INSTANCES] | memory | server]
-  nothing named: everything
-  INSTANCES: 50000 or more, 1000000 when not given";
-
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    match arguments.as_slice() {
-        [memory::CASE, case @ ..] => return memory::run_case(case),
-        [server::ROLE, role @ ..] => return server::run(role),
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    match arguments.split_first() {
+        Some((first, case)) if first == memory::CASE => return memory::run_case(case),
+        Some((first, role)) if first == server::ROLE => return server::run(role),
         _ => {}
     }
-    match parse(&arguments) {
-        Some(parts) => run(&parts),
-        None => {
-            report::complain(USAGE);
-            ExitCode::FAILURE
+    let done = args::parse(&arguments).map(run);
+    match done {
+        Ok(Ok(true)) => ExitCode::SUCCESS,
+        Ok(Ok(false)) => ExitCode::FAILURE,
+        Ok(Err(error)) => fail(&format!("not everything could be measured: {error}")),
+        Err(problem) => fail(&format!("{problem}\n{}", args::USAGE)),
+    }
+}
+
+fn fail(problem: &str) -> ExitCode {
+    report::complain(problem);
+    ExitCode::FAILURE
+}
+
+/// Whether what was asked to be compared is as good as before; always, when nothing was.
+fn run(command: Command) -> io::Result<bool> {
+    if command != Command::Smoke {
+        report::machine();
+    }
+    match command {
+        Command::Everything => {
+            core::run(args::INSTANCES);
+            memory::run();
+            drive::run(&ROWS, Pace::FULL)?;
         }
+        Command::Core(count) => core::run(count),
+        Command::Memory => memory::run(),
+        Command::Server(words) => drive::run(&drive::named(&words), Pace::FULL)?,
+        Command::Compare { old, new, words } => return compare::run(old, new, &drive::named(&words)),
+        Command::Smoke => drive::run(&ROWS, Pace::TINY)?,
     }
-}
-
-/// What to measure.
-struct Parts {
-    core: Option<usize>,
-    memory: bool,
-    server: bool,
-}
-
-fn parse(arguments: &[&str]) -> Option<Parts> {
-    let nothing = Parts { core: None, memory: false, server: false };
-    match arguments {
-        [] => Some(Parts { core: Some(INSTANCES), memory: true, server: true }),
-        ["core"] => Some(Parts { core: Some(INSTANCES), ..nothing }),
-        ["core", count] => {
-            let count = count.parse().ok().filter(|count| *count >= FEWEST)?;
-            Some(Parts { core: Some(count), ..nothing })
-        }
-        ["memory"] => Some(Parts { memory: true, ..nothing }),
-        ["server"] => Some(Parts { server: true, ..nothing }),
-        _ => None,
-    }
-}
-
-fn run(parts: &Parts) -> ExitCode {
-    report::machine();
-    if let Some(count) = parts.core {
-        core::run(count);
-    }
-    if parts.memory {
-        memory::run();
-    }
-    if parts.server
-        && let Err(error) = drive::run()
-    {
-        report::complain(&format!("the servers could not be measured: {error}"));
-        return ExitCode::FAILURE;
-    }
-    ExitCode::SUCCESS
+    Ok(true)
 }

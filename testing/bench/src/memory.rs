@@ -1,6 +1,7 @@
 //! What an instance takes: growth of a fresh process that registers instances and then replaces each three times
 //! in random order, with no reader.
 
+use std::ffi::OsString;
 use std::process::{Command, ExitCode};
 
 use rand::seq::SliceRandom;
@@ -70,8 +71,9 @@ fn measured(values: &str, count: usize) -> Option<Case> {
 }
 
 /// Measures one case in this process and prints its figures for [`measured`].
-pub(crate) fn run_case(arguments: &[&str]) -> ExitCode {
-    let case = match arguments {
+pub(crate) fn run_case(arguments: &[OsString]) -> ExitCode {
+    let arguments: Vec<&str> = arguments.iter().filter_map(|argument| argument.to_str()).collect();
+    let case = match arguments.as_slice() {
         ["shared", count] => count.parse().ok().and_then(|count| measure(Values::Shared, count)),
         ["unique", count] => count.parse().ok().and_then(|count| measure(Values::Unique, count)),
         _ => None,

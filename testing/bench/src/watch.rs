@@ -30,9 +30,22 @@ pub(crate) fn timed<R>(work: impl FnOnce() -> R) -> (f64, R) {
 
 /// Median of several measurements.
 pub(crate) fn median<const N: usize>(mut measure: impl FnMut() -> f64) -> f64 {
-    let mut seconds = [0.0; N].map(|_: f64| measure());
-    seconds.sort_unstable_by(f64::total_cmp);
-    seconds[N / 2]
+    middle((0..N).map(|_| measure()))
+}
+
+/// How latencies spread, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Spread {
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    pub(crate) max: f64,
+}
+
+/// The value in the middle, the upper one of two; nothing of nothing.
+pub(crate) fn middle(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
 /// Nanoseconds of each of several operations.
@@ -44,7 +57,7 @@ impl Latencies {
     pub(crate) fn of(operations: usize, mut work: impl FnMut(usize)) -> Self {
         let mut latencies = Self(Vec::with_capacity(operations));
         for operation in 0..operations {
-            let begun = latencies.begin();
+            let begun = Self::begin();
             work(operation);
             latencies.end(begun);
         }
@@ -52,7 +65,7 @@ impl Latencies {
     }
 
     /// Begins an operation.
-    pub(crate) fn begin(&self) -> Instant {
+    pub(crate) fn begin() -> Instant {
         Instant::now()
     }
 
@@ -71,9 +84,48 @@ impl Latencies {
         self
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Median, 99th percentile and the longest.
+    pub(crate) fn spread(&self) -> Spread {
+        Spread { p50: self.at(0.5), p99: self.at(0.99), max: self.at(1.0) }
+    }
+
     /// The latency that this share of the operations does not exceed.
     pub(crate) fn at(&self, share: f64) -> f64 {
         let last = self.0.len().saturating_sub(1);
         self.0.get((last as f64 * share) as usize).map_or(0.0, |nanos| *nanos as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn latencies(nanos: impl IntoIterator<Item = u64>) -> Latencies {
+        Latencies(nanos.into_iter().collect()).sorted()
+    }
+
+    #[test]
+    fn shares_are_of_all_operations() {
+        let hundred = latencies((1..=100).rev());
+        assert_eq!(hundred.spread(), Spread { p50: 50.0, p99: 99.0, max: 100.0 });
+        assert_eq!(latencies([7]).spread(), Spread { p50: 7.0, p99: 7.0, max: 7.0 });
+        assert_eq!(latencies([]).spread(), Spread::default());
+    }
+
+    #[test]
+    fn merged_latencies_are_in_order() {
+        let both = Latencies::merged([latencies([1, 5]), latencies([3])]);
+        assert_eq!((both.at(0.0), both.at(0.5), both.at(1.0)), (1.0, 3.0, 5.0));
+    }
+
+    #[test]
+    fn the_middle_is_neither_first_nor_last() {
+        assert_eq!(middle([9.0, 1.0, 5.0]), 5.0);
+        assert_eq!(middle([4.0, 1.0]), 4.0);
+        assert_eq!(middle([]), 0.0);
     }
 }

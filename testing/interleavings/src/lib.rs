@@ -12,7 +12,12 @@
 #[path = "../../../registry/src/leases.rs"]
 mod leases;
 mod ledger;
-#[expect(dead_code, unused_imports, reason = "the core's files; not all of them is driven here")]
+#[expect(
+    dead_code,
+    unused_imports,
+    unreachable_pub,
+    reason = "the core's files; not all of them is driven here"
+)]
 #[path = "../../../registry/src/log/mod.rs"]
 mod log;
 mod record;

@@ -62,6 +62,10 @@ impl Record {
         1
     }
 
+    pub(crate) fn key(&self) -> InstanceKey {
+        InstanceKey::default()
+    }
+
     pub(crate) fn version(&self) -> Version {
         Version { owner: self.0.content, written: self.0.head.written, ..Version::default() }
     }

@@ -171,3 +171,58 @@ fn long_readings_leave_the_serving_threads_alone() {
         assert_eq!((long.await.unwrap(), watched.await.unwrap()), (500, 0));
     });
 }
+
+/// Statuses of the application `web`, from its first page and from pages of one, with the token of each.
+async fn statuses(server: &Server) -> Vec<(String, InstanceStatus)> {
+    let request = v1::ListInstancesRequest { selectors: by_app("web"), ..Default::default() };
+    let whole = list(server, request.clone()).await;
+    assert_eq!(whole.header.as_ref().unwrap().revision, server.registry.head());
+    let narrow = list(server, v1::ListInstancesRequest { page_size: 1, ..request }).await;
+    assert_eq!(narrow.instances.first(), whole.instances.first());
+    let told = |instance: &v1::Instance| {
+        let status = heureka_proto::convert::status("status", instance.status).unwrap().unwrap();
+        (instance.key.clone().unwrap().id, status)
+    };
+    whole.instances.iter().map(told).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_application_read_over_and_over_is_always_as_it_is_now() {
+    let server = Server::start().await;
+    assert_eq!(statuses(&server).await, []);
+    let up = |id: &str| (id.to_owned(), InstanceStatus::Up);
+    for id in ["b", "a"] {
+        server.register(instance("web", id)).await;
+        server.register(instance("other", id)).await;
+    }
+    for _ in 0..2 {
+        assert_eq!(statuses(&server).await, [up("a"), up("b")]);
+    }
+    let status = v1::InstanceStatus::Down.into();
+    server.register(v1::Instance { status, ..instance("web", "b") }).await;
+    assert_eq!(statuses(&server).await, [up("a"), ("b".to_owned(), InstanceStatus::Down)]);
+    server.cancel("web", "b").await;
+    assert_eq!(statuses(&server).await, [up("a")]);
+    server.cancel("web", "a").await;
+    assert_eq!(statuses(&server).await, []);
+    server.register(instance("web", "c")).await;
+    assert_eq!(statuses(&server).await, [up("c")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewal_times_in_a_list_are_at_most_half_a_minute_old() {
+    let server = Server::start().await;
+    server.register(instance("web", "a")).await;
+    let request = || v1::ListInstancesRequest { selectors: by_app("web"), ..Default::default() };
+    let renewed = |page: &v1::ListInstancesResponse| page.instances[0].lease.unwrap().last_renewal_time;
+    let first = renewed(&list(&server, request()).await);
+    server.pass(20).await;
+    server
+        .writer()
+        .renew(v1::RenewRequest { key: Some(key("web", "a")), ..Default::default() })
+        .await
+        .unwrap();
+    assert_eq!(renewed(&list(&server, request()).await), first);
+    server.pass(11).await;
+    assert!(renewed(&list(&server, request()).await).unwrap().seconds >= first.unwrap().seconds + 20);
+}

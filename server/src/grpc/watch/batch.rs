@@ -2,9 +2,12 @@
 
 use std::collections::HashSet;
 
-use heureka_model::{Change, Version, Wall, instance_hash};
+use bytes::Bytes;
+use foldhash::fast::FixedState;
+use heureka_model::{Change, Wall};
 use heureka_proto::convert::timestamp;
-use heureka_proto::v1;
+use heureka_proto::{served, v1};
+use heureka_registry::Told;
 use prost::Message as _;
 
 use crate::grpc::lists::ENTRY_OVERHEAD;
@@ -13,48 +16,26 @@ use crate::grpc::lists::ENTRY_OVERHEAD;
 /// does not read.
 pub(super) const MAX_MESSAGE: usize = 64 << 10;
 
-/// A change as it waits for its message. Until then it shares its instance with the log.
-pub(super) struct Told {
+/// An encoded change as it waits for its message.
+pub(super) struct Waiting {
     pub(super) revision: u64,
-    key: u64,
-    /// Size in a message; a lower bound until the change is converted.
-    bytes: usize,
+    key_hash: u64,
     committed: Option<Wall>,
-    form: Form,
+    bytes: Bytes,
 }
 
-enum Form {
-    Read(Box<Change>),
-    Converted(Box<v1::Change>),
-}
-
-impl Told {
+impl Waiting {
     /// `committed` is the time of the oldest change that was read together with this one.
-    pub(super) fn new(change: Change, committed: Option<Wall>) -> Self {
-        let key = instance_hash(change.key.as_ref(), &Version::default());
-        let bytes = change.registration.as_ref().map_or(0, |registration| registration.instance.text_size());
-        Self { revision: change.revision, key, bytes, committed, form: Form::Read(Box::new(change)) }
-    }
-
-    fn converted(self) -> Self {
-        let Form::Read(change) = self.form else { return self };
-        let change = v1::Change::from(*change);
-        let bytes = change.encoded_len() + ENTRY_OVERHEAD;
-        Self { bytes, form: Form::Converted(Box::new(change)), ..self }
-    }
-
-    fn into_change(self) -> v1::Change {
-        match self.form {
-            Form::Read(change) => (*change).into(),
-            Form::Converted(change) => *change,
-        }
+    pub(super) fn new(told: &Told, committed: Option<Wall>) -> Self {
+        let encode = |change: &Change| v1::Change::from(change.clone()).encode_to_vec().into();
+        Self { revision: told.revision, key_hash: told.key_hash(), committed, bytes: told.encoded(encode) }
     }
 }
 
 /// Changes of different keys, few and small enough for one message.
 pub(super) struct Batch {
-    changes: Vec<v1::Change>,
-    keys: HashSet<u64>,
+    changes: Vec<Bytes>,
+    keys: HashSet<u64, FixedState>,
     max: usize,
     bytes: usize,
     revision: u64,
@@ -63,7 +44,7 @@ pub(super) struct Batch {
 
 impl Batch {
     pub(super) fn new(max: usize) -> Self {
-        Self { changes: Vec::new(), keys: HashSet::new(), max, bytes: 0, revision: 0, committed: None }
+        Self { changes: Vec::new(), keys: HashSet::default(), max, bytes: 0, revision: 0, committed: None }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -81,39 +62,26 @@ impl Batch {
 
     /// Takes one more change in, or gives back what does not fit. The first always does; a second one of the same
     /// key never.
-    pub(super) fn offer(&mut self, told: Told) -> Option<Told> {
-        // Asked before as well, so that a large change is not converted long before its message.
-        if !self.has_room(&told) {
-            return Some(told);
+    pub(super) fn offer(&mut self, change: Waiting) -> Option<Waiting> {
+        let size = change.bytes.len() + ENTRY_OVERHEAD;
+        if !self.is_empty() && (self.is_full() || self.bytes + size > MAX_MESSAGE) {
+            return Some(change);
         }
-        let told = told.converted();
-        if !self.has_room(&told) {
-            return Some(told);
+        if !self.keys.insert(change.key_hash) {
+            return Some(change);
         }
-        self.push(told);
-        None
-    }
-
-    fn has_room(&self, told: &Told) -> bool {
-        self.is_empty()
-            || self.len() < self.max
-                && self.bytes + told.bytes <= MAX_MESSAGE
-                && !self.keys.contains(&told.key)
-    }
-
-    fn push(&mut self, told: Told) {
-        self.bytes += told.bytes;
-        self.revision = told.revision;
-        self.keys.insert(told.key);
-        self.committed = match (self.committed, told.committed) {
+        self.bytes += size;
+        self.revision = change.revision;
+        self.committed = match (self.committed, change.committed) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
-        self.changes.push(told.into_change());
+        self.changes.push(change.bytes);
+        None
     }
 
-    pub(super) fn message(self) -> v1::ChangeBatch {
-        v1::ChangeBatch {
+    pub(super) fn message(self) -> served::ChangeBatch {
+        served::ChangeBatch {
             changes: self.changes,
             revision: self.revision,
             commit_time: self.committed.map(timestamp),
@@ -126,19 +94,19 @@ mod tests {
     use std::sync::Arc;
 
     use heureka_model::{
-        ChangeKind, Instance, InstanceKey, LeaseTimes, Overlay, Registration, RemovalReason,
+        ChangeKind, Instance, InstanceKey, LeaseTimes, Overlay, Registration, RemovalReason, Version,
     };
 
     use super::*;
 
-    fn removed(id: &str, revision: u64, committed: u64) -> Told {
+    fn removed(id: &str, revision: u64, committed: u64) -> Waiting {
         let key = InstanceKey { namespace: String::new(), app: "WEB".into(), id: id.into() };
         let kind = ChangeKind::Removed(RemovalReason::Expired);
         let change = Change { kind, key, version: Version::default(), revision, registration: None };
-        Told::new(change, Some(Wall(committed)))
+        Waiting::new(&Told::new(change), Some(Wall(committed)))
     }
 
-    fn added(id: &str, value: usize) -> Told {
+    fn added(id: &str, value: usize) -> Waiting {
         let key = InstanceKey { namespace: String::new(), app: "WEB".into(), id: id.into() };
         let mut instance = Instance::new(key.clone());
         instance.metadata.insert("k".into(), "v".repeat(value));
@@ -151,12 +119,13 @@ mod tests {
         };
         let kind = ChangeKind::Added;
         let registration = Some(Arc::new(registration));
-        Told::new(Change { kind, key, version: Version::default(), revision: 1, registration }, None)
+        let change = Change { kind, key, version: Version::default(), revision: 1, registration };
+        Waiting::new(&Told::new(change), None)
     }
 
     /// Whether the change went into the batch.
-    fn fits(batch: &mut Batch, told: Told) -> bool {
-        batch.offer(told).is_none()
+    fn fits(batch: &mut Batch, change: Waiting) -> bool {
+        batch.offer(change).is_none()
     }
 
     #[test]
@@ -198,8 +167,7 @@ mod tests {
         assert!(batch.is_full() && !fits(&mut batch, removed("b", 2, 5)));
         let mut batch = Batch::new(10);
         assert!(fits(&mut batch, removed("b", 2, 5)));
-        let back = batch.offer(added("a", 500 << 10)).unwrap();
-        assert!(matches!(back.form, Form::Read(_)), "it shares its instance until its message comes");
+        assert!(!fits(&mut batch, added("a", 500 << 10)));
     }
 
     #[test]

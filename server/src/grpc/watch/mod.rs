@@ -15,8 +15,8 @@ use std::task::{Context, Poll};
 use futures_util::Stream;
 use futures_util::stream::unfold;
 use heureka_model::Mono;
-use heureka_proto::v1;
-use heureka_proto::v1::watch_event::Event;
+use heureka_proto::served;
+use heureka_proto::served::watch_event::Event;
 use tonic::Status;
 
 use super::core::Core;
@@ -25,7 +25,7 @@ use super::status::{Fault, Reason};
 pub(super) use spec::Spec;
 pub(super) use watcher::Watcher;
 
-type Item = Result<v1::WatchResponse, Status>;
+type Item = Result<served::WatchResponse, Status>;
 
 /// The response body of a watch.
 pub(super) struct Events {
@@ -72,6 +72,6 @@ impl Stream for Events {
     }
 }
 
-fn response(event: Event) -> v1::WatchResponse {
-    v1::WatchResponse { event: Some(v1::WatchEvent { event: Some(event) }) }
+fn response(event: Event) -> served::WatchResponse {
+    served::WatchResponse { event: Some(served::WatchEvent { event: Some(event) }) }
 }

@@ -1,19 +1,21 @@
 //! One watcher: which event comes next.
 
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use heureka_model::{Mono, Selectors, SetDigest};
 use heureka_proto::convert::wire_duration;
-use heureka_proto::v1;
-use heureka_proto::v1::watch_event::Event;
+use heureka_proto::served::watch_event::Event;
+use heureka_proto::{served, v1};
 use heureka_registry::{Start, Subscription};
 use tokio::sync::watch;
+use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::batch::{Batch, Told};
+use super::batch::{Batch, Waiting};
 use super::spec::{Opening, Spec, expired};
 use crate::grpc::core::Core;
 use crate::grpc::seats::{Watches, count};
@@ -37,13 +39,15 @@ pub(in crate::grpc) struct Watcher {
     /// Everything up to here was told.
     told: u64,
     /// Changes that did not fit into the last message.
-    left: VecDeque<Told>,
+    left: VecDeque<Waiting>,
     /// The cursor got as far as it could when it was last read.
     at_head: bool,
     /// From here on a token goes out when the client holds everything, so that a digest can go with it.
     token_wanted: Mono,
     /// From here on a token goes out, whatever the client holds.
     token_due: Mono,
+    /// Ends a wait when a token is wanted.
+    timer: Pin<Box<Sleep>>,
     protecting: bool,
     heads: watch::Receiver<u64>,
     protection: watch::Receiver<bool>,
@@ -61,7 +65,7 @@ enum Stage {
 
 /// What became of an attempt to collect a message.
 enum Collected {
-    Changes(v1::ChangeBatch),
+    Changes(served::ChangeBatch),
     /// Nothing more to tell at this moment.
     Head,
     /// The share of work is done; there may be more.
@@ -89,6 +93,7 @@ impl Watcher {
             at_head: false,
             token_wanted: Mono::default(),
             token_due: Mono::default(),
+            timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
             protecting: false,
             heads: registry.head_changes(),
             protection: registry.protection_changes(),
@@ -115,7 +120,6 @@ impl Watcher {
             if event.is_some() {
                 return event;
             }
-            tokio::task::yield_now().await;
         }
         None
     }
@@ -148,6 +152,7 @@ impl Watcher {
         let digest = self.digest().await;
         if digest.is_none() && self.holds_the_set() {
             self.stage = Stage::Initial(u64::MAX);
+            tokio::task::yield_now().await;
             return None;
         }
         let once = self.spec.start_mode == v1::StartMode::SnapshotOnly;
@@ -165,7 +170,8 @@ impl Watcher {
             return Some(Ok(self.bookmark().await));
         }
         let head = *self.heads.borrow_and_update();
-        match self.collect().await {
+        let collected = if self.has_told_all(head) { Collected::Head } else { self.collect().await };
+        match collected {
             Collected::Head if now >= self.token_wanted => self.bookmark_with_digest().await,
             // The cursor may have stopped for a digest before the head: then there is more.
             Collected::Head if self.told < head => None,
@@ -175,6 +181,11 @@ impl Watcher {
             }
             collected => self.collected(collected),
         }
+    }
+
+    /// Whether the core would have nothing to add.
+    fn has_told_all(&self, head: u64) -> bool {
+        self.at_head && self.left.is_empty() && self.told >= head
     }
 
     fn collected(&mut self, collected: Collected) -> Outcome {
@@ -202,15 +213,18 @@ impl Watcher {
         None
     }
 
-    /// Something happens, or a token is due.
+    /// Something happens, or a token is due. The timer stays where it is from one change to the next.
     async fn wait(&mut self) {
-        let due = self.token_wanted.since(self.core.now().mono);
+        if self.timer.is_elapsed() {
+            let due = self.token_wanted.since(self.core.now().mono);
+            self.timer.as_mut().reset(Instant::now() + due);
+        }
         tokio::select! {
             biased;
             () = self.leaving.cancelled() => {}
             _ = self.protection.changed() => {}
             _ = self.heads.changed() => {}
-            () = tokio::time::sleep(due) => {}
+            () = &mut self.timer => {}
         }
     }
 }
@@ -268,6 +282,7 @@ impl Watcher {
         let now = self.core.now().mono;
         self.token_wanted = now.plus(self.spec.interval - self.spec.interval / 10);
         self.token_due = now.plus(self.spec.interval);
+        self.timer.as_mut().reset(Instant::now() + self.token_wanted.since(now));
         self.token()
     }
 
@@ -332,10 +347,10 @@ impl Watcher {
 
     /// Moves what fits from what is left.
     fn fill(&mut self, batch: &mut Batch) {
-        while let Some(told) = self.left.pop_front() {
-            let revision = told.revision;
-            if let Some(told) = batch.offer(told) {
-                self.left.push_front(told);
+        while let Some(change) = self.left.pop_front() {
+            let revision = change.revision;
+            if let Some(change) = batch.offer(change) {
+                self.left.push_front(change);
                 return;
             }
             self.told = revision;
@@ -352,7 +367,7 @@ impl Watcher {
         }
         self.at_head = batch.at_head;
         let committed = batch.committed;
-        self.left.extend(batch.changes.into_iter().map(|change| Told::new(change, committed)));
+        self.left.extend(batch.changes.iter().map(|told| Waiting::new(told, committed)));
         true
     }
 

@@ -1,28 +1,22 @@
 //! HTTP/2 for load: frames by hand, header fields never decoded, windows wide open. A client library would cost
 //! more than the server it measures.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 
+use bytes::{BufMut as _, Bytes, BytesMut};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+use super::frames::{self, Frame};
+
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// What the protocol gives each window at first.
+const FIRST_WINDOW: u32 = 65_535;
 const WIDE: u32 = (1 << 31) - 1;
 /// Bytes taken after which the connection's window is opened again.
 const REFILL: u32 = 1 << 28;
-
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RESET: u8 = 3;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const GO_AWAY: u8 = 7;
-const WINDOW_UPDATE: u8 = 8;
-
-const END_STREAM: u8 = 1;
-const ACK: u8 = 1;
-const END_HEADERS: u8 = 4;
 
 /// A connection for calls of one method.
 pub(super) struct Connection {
@@ -32,94 +26,151 @@ pub(super) struct Connection {
     sending: Vec<u8>,
     next: u32,
     taken: u32,
-    /// Calls that have their message and wait for the trailers.
-    answered: Vec<u32>,
+    /// Messages that are not sent as a whole, oldest first.
+    held: VecDeque<Held>,
+    /// What the server takes of all streams together.
+    window: i64,
+    /// What the server takes of each stream that begins.
+    first_window: i64,
+}
+
+/// A message on its way.
+struct Held {
+    stream: u32,
+    rest: Bytes,
+    window: i64,
+}
+
+/// What a server does to a stream.
+pub(super) enum Event<'a> {
+    /// The answer begins.
+    Begun,
+    Data(&'a [u8]),
+    /// The answer is complete, or there is none.
+    Ended,
+    Reset,
+}
+
+/// A message as it stands in the bytes of a stream.
+pub(crate) fn framed(message: &impl prost::Message) -> Bytes {
+    let length = message.encoded_len();
+    let mut out = BytesMut::with_capacity(length + 5);
+    out.put_u8(0);
+    out.put_u32(length as u32);
+    message.encode(&mut out).expect("invariant: the buffer grows as needed");
+    out.freeze()
 }
 
 impl Connection {
-    pub(super) async fn open(address: SocketAddr, path: &str) -> io::Result<Self> {
+    /// `room` is for what is read at a time.
+    pub(super) async fn open(address: SocketAddr, path: &str, room: usize) -> io::Result<Self> {
         let socket = TcpStream::connect(address).await?;
         socket.set_nodelay(true)?;
         let mut sending = PREFACE.to_vec();
-        frame(&mut sending, 12, SETTINGS, 0, 0);
-        for (setting, value) in [(4_u16, WIDE), (2, 0)] {
-            sending.extend_from_slice(&setting.to_be_bytes());
-            sending.extend_from_slice(&value.to_be_bytes());
-        }
-        frame(&mut sending, 4, WINDOW_UPDATE, 0, 0);
-        sending.extend_from_slice(&(WIDE - 65_535).to_be_bytes());
-        let received = Vec::with_capacity(1 << 16);
-        Ok(Self { socket, path: path.to_owned(), received, sending, next: 1, taken: 0, answered: Vec::new() })
+        frames::settings(&mut sending, &[(4, WIDE), (2, 0)]);
+        frames::widen(&mut sending, WIDE - FIRST_WINDOW);
+        Ok(Self {
+            socket,
+            path: path.to_owned(),
+            received: Vec::with_capacity(room),
+            sending,
+            next: 1,
+            taken: 0,
+            held: VecDeque::new(),
+            window: FIRST_WINDOW.into(),
+            first_window: FIRST_WINDOW.into(),
+        })
     }
 
-    /// Queues a call; the stream it runs on.
-    pub(super) fn call(&mut self, message: &[u8]) -> u32 {
+    /// Queues a call with a message that [`framed`] made; the stream it runs on.
+    pub(super) fn call(&mut self, message: &Bytes) -> u32 {
         let stream = self.next;
         self.next += 2;
         let fields = self.fields(stream == 1);
-        frame(&mut self.sending, fields.len(), HEADERS, END_HEADERS, stream);
+        frames::head(&mut self.sending, fields.len(), frames::HEADERS, frames::END_HEADERS, stream);
         self.sending.extend_from_slice(&fields);
-        frame(&mut self.sending, message.len() + 5, DATA, END_STREAM, stream);
-        self.sending.push(0);
-        self.sending.extend_from_slice(&(message.len() as u32).to_be_bytes());
-        self.sending.extend_from_slice(message);
+        self.held.push_back(Held { stream, rest: message.clone(), window: self.first_window });
+        self.push();
         stream
     }
 
-    /// Sends what is queued, then reads once and tells of each call that ended whether it had a
-    /// message; an error has none.
-    pub(super) async fn turn(&mut self, mut ended: impl FnMut(u32, bool)) -> io::Result<()> {
-        if !self.sending.is_empty() {
-            self.socket.write_all(&self.sending).await?;
-            self.sending.clear();
-        }
+    /// Sends what is queued, then reads once and tells what became of each stream.
+    pub(super) async fn turn(&mut self, mut told: impl FnMut(u32, Event<'_>)) -> io::Result<()> {
+        self.flush().await?;
         if self.socket.read_buf(&mut self.received).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let received = std::mem::take(&mut self.received);
         let mut rest = received.as_slice();
         while let Some((frame, tail)) = Frame::next(rest) {
-            self.take(&frame, &mut ended)?;
+            self.take(&frame, &mut told)?;
             rest = tail;
         }
         let used = received.len() - rest.len();
         self.received = received;
         self.received.drain(..used);
-        self.refill();
+        if self.taken > REFILL {
+            frames::widen(&mut self.sending, self.taken);
+            self.taken = 0;
+        }
         Ok(())
     }
 
-    fn take(&mut self, received: &Frame<'_>, ended: &mut impl FnMut(u32, bool)) -> io::Result<()> {
-        let Frame { kind, flags, stream, payload } = *received;
-        match kind {
-            DATA => {
-                self.taken += payload.len() as u32;
-                self.answered.push(stream);
+    /// Sends what is queued.
+    pub(super) async fn flush(&mut self) -> io::Result<()> {
+        if !self.sending.is_empty() {
+            self.socket.write_all(&self.sending).await?;
+            self.sending.clear();
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, frame: &Frame<'_>, told: &mut impl FnMut(u32, Event<'_>)) -> io::Result<()> {
+        let is_last = frame.has(frames::END_STREAM);
+        match frame.kind {
+            frames::DATA => {
+                self.taken += frame.payload.len() as u32;
+                told(frame.stream, Event::Data(frame.payload));
+                if is_last {
+                    told(frame.stream, Event::Ended);
+                }
             }
-            HEADERS if flags & END_STREAM != 0 => ended(stream, self.is_answered(stream)),
-            RESET => ended(stream, false),
-            SETTINGS if flags & ACK == 0 => frame(&mut self.sending, 0, SETTINGS, ACK, 0),
-            PING if flags & ACK == 0 => {
-                frame(&mut self.sending, 8, PING, ACK, 0);
-                self.sending.extend_from_slice(payload);
+            frames::HEADERS => told(frame.stream, if is_last { Event::Ended } else { Event::Begun }),
+            frames::RESET => told(frame.stream, Event::Reset),
+            frames::SETTINGS if !frame.has(frames::ACK) => self.settle(frame),
+            frames::PING if !frame.has(frames::ACK) => {
+                frames::head(&mut self.sending, 8, frames::PING, frames::ACK, 0);
+                self.sending.extend_from_slice(frame.payload);
             }
-            GO_AWAY => return Err(io::Error::other("the server ended the connection")),
+            frames::GO_AWAY => return Err(io::Error::other("the server ended the connection")),
+            frames::WINDOW_UPDATE => self.widen(frame.stream, frame.increment()),
             _ => {}
         }
         Ok(())
     }
 
-    fn is_answered(&mut self, stream: u32) -> bool {
-        let place = self.answered.iter().position(|answered| *answered == stream);
-        place.map(|place| self.answered.swap_remove(place)).is_some()
+    fn settle(&mut self, settings: &Frame<'_>) {
+        frames::head(&mut self.sending, 0, frames::SETTINGS, frames::ACK, 0);
+        if let Some(window) = settings.initial_window() {
+            self.held.iter_mut().for_each(|held| held.window += window - self.first_window);
+            self.first_window = window;
+            self.push();
+        }
     }
 
-    fn refill(&mut self) {
-        if self.taken > REFILL {
-            frame(&mut self.sending, 4, WINDOW_UPDATE, 0, 0);
-            self.sending.extend_from_slice(&self.taken.to_be_bytes());
-            self.taken = 0;
+    fn widen(&mut self, stream: u32, by: i64) {
+        if stream == 0 {
+            self.window += by;
+        } else if let Some(held) = self.held.iter_mut().find(|held| held.stream == stream) {
+            held.window += by;
         }
+        self.push();
+    }
+
+    /// Queues of the held messages what the windows let through.
+    fn push(&mut self) {
+        let (sending, window) = (&mut self.sending, &mut self.window);
+        self.held.retain_mut(|held| !held.is_sent(sending, window));
     }
 
     /// Header fields; those of later calls refer to what the first left in the server's table.
@@ -131,42 +182,70 @@ impl Connection {
         }
         for (name, value) in [(0x44, self.path.as_str()), (0x41, "localhost"), (0x5f, "application/grpc")] {
             fields.push(name);
-            text(&mut fields, value);
+            frames::text(&mut fields, value);
         }
         fields.push(0x40);
-        text(&mut fields, "te");
-        text(&mut fields, "trailers");
+        frames::text(&mut fields, "te");
+        frames::text(&mut fields, "trailers");
         fields
     }
 }
 
-/// A frame as received.
-struct Frame<'a> {
-    kind: u8,
-    flags: u8,
-    stream: u32,
-    payload: &'a [u8],
-}
-
-impl<'a> Frame<'a> {
-    /// The first frame of `bytes` and what follows it, when it is there as a whole.
-    fn next(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
-        let (head, rest) = bytes.split_at_checked(9)?;
-        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
-        let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]) & WIDE;
-        let (payload, tail) = rest.split_at_checked(length)?;
-        Some((Self { kind: head[3], flags: head[4], stream, payload }, tail))
+impl Held {
+    /// Queues what the windows let through; whether that was the rest.
+    fn is_sent(&mut self, sending: &mut Vec<u8>, window: &mut i64) -> bool {
+        while !self.rest.is_empty() {
+            let open = usize::try_from(self.window.min(*window)).unwrap_or(0);
+            let length = self.rest.len().min(open).min(frames::LARGEST);
+            if length == 0 {
+                return false;
+            }
+            let piece = self.rest.split_to(length);
+            let flags = if self.rest.is_empty() { frames::END_STREAM } else { 0 };
+            frames::head(sending, length, frames::DATA, flags, self.stream);
+            sending.extend_from_slice(&piece);
+            self.window -= length as i64;
+            *window -= length as i64;
+        }
+        true
     }
 }
 
-fn frame(out: &mut Vec<u8>, length: usize, kind: u8, flags: u8, stream: u32) {
-    out.extend_from_slice(&(length as u32).to_be_bytes()[1..]);
-    out.extend_from_slice(&[kind, flags]);
-    out.extend_from_slice(&stream.to_be_bytes());
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// A text of fewer than 127 bytes, not compressed.
-fn text(out: &mut Vec<u8>, text: &str) {
-    out.push(text.len() as u8);
-    out.extend_from_slice(text.as_bytes());
+    fn held(length: usize, window: i64) -> Held {
+        Held { stream: 1, rest: vec![7; length].into(), window }
+    }
+
+    fn lengths(mut sent: &[u8]) -> Vec<(usize, bool)> {
+        let mut lengths = Vec::new();
+        while let Some((frame, rest)) = Frame::next(sent) {
+            lengths.push((frame.payload.len(), frame.has(frames::END_STREAM)));
+            sent = rest;
+        }
+        lengths
+    }
+
+    #[test]
+    fn a_message_goes_out_in_frames_that_any_server_takes() {
+        let (mut sent, mut window) = (Vec::new(), 100_000);
+        assert!(held(40_000, 100_000).is_sent(&mut sent, &mut window));
+        assert_eq!(lengths(&sent), [(16_384, false), (16_384, false), (7232, true)]);
+        assert_eq!(window, 60_000);
+    }
+
+    #[test]
+    fn no_window_is_overrun() {
+        for (own, shared) in [(10, 1000), (1000, 10)] {
+            let (mut sent, mut window) = (Vec::new(), shared);
+            let mut held = held(30, own);
+            assert!(!held.is_sent(&mut sent, &mut window));
+            assert_eq!(lengths(&sent), [(10, false)]);
+            (held.window, window) = (100, 100);
+            assert!(held.is_sent(&mut sent, &mut window));
+            assert_eq!(lengths(&sent), [(10, false), (20, true)]);
+        }
+    }
 }

@@ -1,168 +1,227 @@
-//! Load on loopback, against heureka and against the limit in the same run.
+//! Measures servers over loopback, two of them side by side: heureka and its limit, or two builds of heureka. The
+//! servers are processes of their own; this one asks.
 
+mod audience;
+mod frames;
 mod h1;
 mod h2;
-mod latency;
+mod held;
+mod load;
 mod requests;
+mod rows;
+mod sample;
 
-use std::cell::Cell;
-use std::collections::HashSet;
 use std::io;
-use std::net::SocketAddr;
-use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::LocalSet;
 
 use crate::report;
-use crate::server::{Role, Served};
-use crate::watch::{median, timed};
+use crate::server::{Program, Served};
+use audience::Audience;
+use load::{Extent, Load};
+use requests::{Operation, Population};
+use rows::What;
 
-pub(crate) use requests::Operation;
+pub(crate) use h2::framed;
+pub(crate) use rows::{ROWS, Row, Unit, named};
+pub(crate) use sample::Sample;
 
-/// Connections over HTTP/2 and calls in flight on each.
-const GRPC: (usize, usize) = (16, 16);
-
-/// Connections over HTTP/1.1.
-const REST: usize = 64;
-
-/// Time of one measurement.
-const TIME: Duration = Duration::from_secs(2);
-
-/// Operations in the order in which they are measured: what is renewed was registered over the same wire.
-const ASKED: [(Operation, &str); 4] = [
-    (Operation::GrpcRegister, ">= 0.75"),
-    (Operation::GrpcRenew, ">= 0.85"),
-    (Operation::RestRegister, ">= 0.65"),
-    (Operation::RestRenew, ">= 0.80"),
-];
-
-/// What all connections of a measurement share.
-struct Load {
-    address: SocketAddr,
-    operation: Operation,
-    requests: Vec<Vec<u8>>,
-    turn: Cell<usize>,
-    ended: Cell<bool>,
-    answered: Cell<u64>,
-    failed: Cell<u64>,
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// Of one measurement of a load.
+    pub(crate) time: Duration,
+    /// Of the load before it.
+    pub(crate) warm: Duration,
+    /// Times that each server has its turn.
+    pub(crate) turns: usize,
+    /// Changes in a turn.
+    pub(crate) changes: usize,
+    /// Instances that loads are about, full batches of them.
+    pub(crate) instances: usize,
+    /// Most connections that have several watches, and most watches of each.
+    pub(crate) shared: usize,
+    /// Connections that rest.
+    pub(crate) connections: usize,
+    /// Time in which a server comes to rest.
+    pub(crate) rest: Duration,
+    /// Fresh processes of each server, for what they hold.
+    pub(crate) fresh: usize,
 }
 
-/// Prints every figure of the servers.
+/// What was measured of both sides, turn by turn.
+type Samples = io::Result<Vec<[Sample; 2]>>;
+
+/// Changes before those that are measured.
+const WARMING: usize = 5;
+
+/// A delta tells of the last three minutes. More than those pass, then there are ten changes for each of their
+/// seconds.
+const DELTA: (Duration, usize) = (Duration::from_mins(4), 1800);
+
+/// More than the time between two ticks, at which a server sees that time passed.
+const TICK: Duration = Duration::from_millis(1500);
+
+/// A driver of servers.
+pub(crate) struct Bench {
+    runtime: Runtime,
+    local: LocalSet,
+    pace: Pace,
+}
+
+/// Prints these rows of heureka beside its limit.
 ///
 /// # Errors
-/// A server that does not start, a connection that breaks.
-pub(crate) fn run() -> io::Result<()> {
+/// A server that does not start or dies, a connection that breaks, a call that fails.
+pub(crate) fn run(rows: &[Row], pace: Pace) -> io::Result<()> {
+    let bench = Bench::new(pace)?;
     report::part("servers, driver and server share the machine: heureka / limit = ratio");
-    let runtime = Builder::new_current_thread().enable_all().build()?;
-    let heureka = Served::start(Role::Heureka)?;
-    let limit = Served::start(Role::Limit)?;
-    for (operation, target) in ASKED {
-        let requests = operation.requests();
-        let rate = |address| measure(&runtime, address, operation, &requests);
-        // Once over all instances and into the caches, then in turns, since the machine changes with time.
-        rate(heureka.address)?;
-        rate(limit.address)?;
-        let mut pairs = Vec::new();
-        for _ in 0..3 {
-            pairs.push((rate(heureka.address)?, rate(limit.address)?));
-        }
-        show(operation, &pairs, target);
+    for row in rows {
+        report::row(row, &bench.measure(row, &[Program::Heureka, Program::Limit])?);
     }
-    drop(limit);
-    latency::run(heureka.address)
+    Ok(())
 }
 
-fn show(operation: Operation, pairs: &[(f64, f64)], target: &str) {
-    let middle = |pick: fn(&(f64, f64)) -> f64| {
-        let mut values = pairs.iter().map(pick);
-        median::<3>(|| values.next().unwrap_or_default())
+impl Pace {
+    /// Enough for a figure.
+    pub(crate) const FULL: Self = Self {
+        time: Duration::from_millis(1500),
+        warm: Duration::from_millis(500),
+        turns: 3,
+        changes: 60,
+        instances: 10_000,
+        shared: 100,
+        connections: 4000,
+        rest: Duration::from_millis(500),
+        fresh: 1,
     };
-    let (ours, limit) = (middle(|pair| pair.0), middle(|pair| pair.1));
-    let figure = format!("{:.0}k / {:.0}k = {:.2}", ours / 1e3, limit / 1e3, middle(|pair| pair.0 / pair.1));
-    report::line(operation.name(), &figure, target);
+
+    /// Enough to see that everything runs; its figures mean nothing.
+    pub(crate) const TINY: Self = Self {
+        time: Duration::from_millis(20),
+        warm: Duration::ZERO,
+        turns: 1,
+        changes: 2,
+        instances: 1000,
+        shared: 5,
+        connections: 20,
+        rest: Duration::from_millis(20),
+        fresh: 1,
+    };
 }
 
-/// Successful answers per second.
-fn measure(
-    runtime: &Runtime,
-    address: SocketAddr,
-    operation: Operation,
-    requests: &[Vec<u8>],
-) -> io::Result<f64> {
-    let load = Rc::new(Load {
-        address,
-        operation,
-        requests: requests.to_vec(),
-        turn: Cell::default(),
-        ended: Cell::default(),
-        answered: Cell::default(),
-        failed: Cell::default(),
-    });
-    let (seconds, done) = timed(|| LocalSet::new().block_on(runtime, apply(load.clone())));
-    done?;
-    if load.failed.get() > 0 {
-        return Err(io::Error::other(format!("{}: {} failed", operation.name(), load.failed.get())));
-    }
-    Ok(load.answered.get() as f64 / seconds)
-}
-
-async fn apply(load: Rc<Load>) -> io::Result<()> {
-    let connections = if load.operation.path().is_some() { GRPC.0 } else { REST };
-    let running: Vec<_> =
-        (0..connections).map(|_| tokio::task::spawn_local(connection(load.clone()))).collect();
-    tokio::time::sleep(TIME).await;
-    load.ended.set(true);
-    for connection in running {
-        connection.await??;
-    }
-    Ok(())
-}
-
-async fn connection(load: Rc<Load>) -> io::Result<()> {
-    match load.operation.path() {
-        Some(path) => grpc(&load, path).await,
-        None => rest(&load).await,
-    }
-}
-
-async fn grpc(load: &Load, path: &str) -> io::Result<()> {
-    let mut connection = h2::Connection::open(load.address, path).await?;
-    let mut open = HashSet::with_capacity(GRPC.1);
-    loop {
-        while open.len() < GRPC.1 && !load.ended.get() {
-            open.insert(connection.call(load.next()));
-        }
-        if open.is_empty() {
-            return Ok(());
-        }
-        let told = |stream, answered| {
-            if open.remove(&stream) {
-                load.count(answered);
-            }
+impl Pace {
+    /// More where each takes less time.
+    fn changes_to(&self, watchers: usize) -> usize {
+        let changes = match watchers {
+            ..=100 => self.changes * 8,
+            101..=1000 => self.changes,
+            _ => self.changes / 4,
         };
-        connection.turn(told).await?;
+        changes.max(1)
     }
 }
 
-async fn rest(load: &Load) -> io::Result<()> {
-    let mut connection = h1::Connection::open(load.address).await?;
-    while !load.ended.get() {
-        load.count(connection.call(load.next()).await?);
+impl Bench {
+    /// # Errors
+    /// A runtime that does not start.
+    pub(crate) fn new(pace: Pace) -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        Ok(Self { runtime, local: LocalSet::new(), pace })
     }
-    Ok(())
+
+    /// Measures a row of two programs in turns, since the machine changes with time.
+    ///
+    /// # Errors
+    /// A server that does not start or dies, a connection that breaks, a call that fails.
+    pub(crate) fn measure(&self, row: &Row, programs: &[Program; 2]) -> Samples {
+        let measured = match row.what {
+            What::Load { operation, busy } => self.loads(operation, busy, programs),
+            What::Change { connections, streams } => self.changes(connections, streams, programs),
+            What::Connection => {
+                self.held(programs, |program| held::per_connection(self, program, self.pace.connections))
+            }
+            What::Stream => self.held(programs, |program| held::per_stream(self, program, self.pace.shared)),
+        };
+        measured.map_err(|error| io::Error::other(format!("{}: {error}", row.name)))
+    }
+
+    fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        self.local.block_on(&self.runtime, future)
+    }
+
+    fn loads(&self, operation: Operation, busy: bool, programs: &[Program; 2]) -> Samples {
+        let population = Population { instances: self.pace.instances, per_app: operation.per_app() };
+        let load = Load::new(operation, population, busy);
+        let mut sides = started(programs)?;
+        for side in &mut sides {
+            self.prepare(side, &load)?;
+        }
+        if operation.is_read() && programs[1] == Program::Limit {
+            let answer = load.answer(self, sides[0].address)?;
+            self.block_on(load::teach(sides[1].address, answer))?;
+        }
+        for side in &mut sides {
+            load.answer(self, side.address).map_err(|error| side.explain(&error))?;
+            for extent in [Extent::Once, Extent::For(self.pace.warm)] {
+                load.run(self, side, extent).map_err(|error| side.explain(&error))?;
+            }
+        }
+        let extent = Extent::For(self.pace.time);
+        in_turns(self.pace.turns, &mut sides, |_, side| load.run(self, side, extent))
+    }
+
+    /// Registers what is asked for.
+    fn prepare(&self, served: &mut Served, load: &Load) -> io::Result<()> {
+        let Some(before) = load.operation.before() else { return Ok(()) };
+        if load.operation == Operation::RestDelta {
+            return self.let_pass(served, load.population);
+        }
+        let registered = Load::new(before, load.population, false).run(self, served, Extent::Once);
+        registered.map(|_| ()).map_err(|error| served.explain(&error))
+    }
+
+    /// Registers everything, lets that grow older than a delta, and changes some of it.
+    fn let_pass(&self, served: &mut Served, population: Population) -> io::Result<()> {
+        let mut load = Load::new(Operation::BatchRegister, population, false);
+        let (registrations, changes) = load.requests.split_at(load.requests.len() / 2);
+        let changes = changes[..changes.len().min(DELTA.1.div_ceil(load.operation.units()))].to_vec();
+        load.requests = registrations.to_vec();
+        load.run(self, served, Extent::Once).map_err(|error| served.explain(&error))?;
+        if served.skip(DELTA.0)? {
+            self.block_on(async { tokio::time::sleep(TICK).await });
+        }
+        load.requests = changes;
+        load.run(self, served, Extent::Once).map(|_| ()).map_err(|error| served.explain(&error))
+    }
+
+    fn changes(&self, connections: usize, streams: usize, programs: &[Program; 2]) -> Samples {
+        let (connections, streams) = (connections.min(self.pace.shared), streams.min(self.pace.shared));
+        let changes = self.pace.changes_to(connections * streams);
+        let mut sides = started(programs)?;
+        let open = |side: &Served| self.block_on(Audience::open(side.address, connections, streams));
+        let mut audiences = [open(&sides[0])?, open(&sides[1])?];
+        in_turns(1, &mut sides, |n, side| self.block_on(audiences[n].tell(side, WARMING.min(changes))))?;
+        in_turns(self.pace.turns, &mut sides, |n, side| self.block_on(audiences[n].tell(side, changes)))
+    }
+
+    fn held(&self, programs: &[Program; 2], measure: impl Fn(&Program) -> io::Result<Sample>) -> Samples {
+        (0..self.pace.fresh).map(|_| Ok([measure(&programs[0])?, measure(&programs[1])?])).collect()
+    }
 }
 
-impl Load {
-    fn next(&self) -> &[u8] {
-        let turn = self.turn.get();
-        self.turn.set(turn + 1);
-        &self.requests[turn % self.requests.len()]
-    }
+fn started(programs: &[Program; 2]) -> io::Result<[Served; 2]> {
+    Ok([programs[0].start()?, programs[1].start()?])
+}
 
-    fn count(&self, answered: bool) {
-        let counter = if answered { &self.answered } else { &self.failed };
-        counter.set(counter.get() + 1);
-    }
+/// Measures both sides so many times, one after the other.
+fn in_turns(
+    turns: usize,
+    sides: &mut [Served; 2],
+    mut measure: impl FnMut(usize, &Served) -> io::Result<Sample>,
+) -> Samples {
+    let mut one = |n: usize| measure(n, &sides[n]).map_err(|error| sides[n].explain(&error));
+    (0..turns).map(|_| Ok([one(0)?, one(1)?])).collect()
 }

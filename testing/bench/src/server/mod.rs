@@ -1,53 +1,61 @@
-//! Two servers in processes of their own: heureka as it is, and the limit of its libraries.
+//! Servers in processes of their own, which end with the bench.
 
+mod child;
 mod limit;
 
-use std::io::{self, BufRead as _, Read as _};
+use std::ffi::OsString;
+use std::io::{self, BufRead as _, Write as _};
 use std::net::SocketAddr;
-use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::Duration;
 
-use heureka_registry::Seeds;
-use heureka_server::clock::SystemClock;
-use heureka_server::config::{Config, Sources};
-use heureka_server::telemetry::LineBudget;
-use heureka_server::{Server, World};
-use tokio::net::TcpListener;
+use crate::machine;
 
-use crate::report;
-
-/// First argument of a process that serves.
-pub(crate) const ROLE: &str = "serve";
+pub(crate) use child::{ROLE, run};
+pub(crate) use limit::ANSWER;
 
 /// What a process serves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Program {
+    /// The server that this program was built with.
     Heureka,
+    /// The limit of its libraries.
     Limit,
+    /// A `heureka` of any build.
+    Binary(PathBuf),
 }
 
 /// A server in a child process. It ends with this value, or with this process.
 pub(crate) struct Served {
     pub(crate) address: SocketAddr,
+    /// The process that answers.
+    process: u32,
+    /// Whether its clock may be moved on.
+    can_skip: bool,
     child: Child,
     /// The child reads until this closes.
     input: Option<ChildStdin>,
 }
 
-impl Role {
-    fn name(self) -> &'static str {
+impl Program {
+    /// What stands after [`ROLE`] on the command line of its process.
+    fn role(&self) -> Vec<OsString> {
         match self {
-            Self::Heureka => "heureka",
-            Self::Limit => "limit",
+            Self::Heureka => vec!["heureka".into()],
+            Self::Limit => vec!["limit".into()],
+            Self::Binary(path) => vec!["binary".into(), path.into()],
         }
     }
-}
 
-impl Served {
     /// Starts a server and waits until it listens.
-    pub(crate) fn start(role: Role) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// A program that does not start, or ends without saying where it listens.
+    pub(crate) fn start(&self) -> io::Result<Served> {
         let mut child = Command::new(std::env::current_exe()?)
-            .args([ROLE, role.name()])
+            .arg(ROLE)
+            .args(self.role())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -56,8 +64,62 @@ impl Served {
         if let Some(output) = child.stdout.take() {
             io::BufReader::new(output).read_line(&mut line)?;
         }
-        let address = line.trim().parse().map_err(|_| io::Error::other("the server did not start"))?;
-        Ok(Self { address, child, input })
+        match announced(&line) {
+            Some((address, process)) => {
+                Ok(Served { address, process, can_skip: *self == Self::Heureka, child, input })
+            }
+            None => {
+                drop(input);
+                child.wait()?;
+                Err(io::Error::other(format!("{} did not start", self.name())))
+            }
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Heureka => "heureka".to_owned(),
+            Self::Limit => "the limit".to_owned(),
+            Self::Binary(path) => path.display().to_string(),
+        }
+    }
+}
+
+impl Served {
+    /// Seconds that the server was on a processor so far.
+    pub(crate) fn cpu(&self) -> f64 {
+        machine::used_by(self.process)
+    }
+
+    /// Bytes of memory that the server holds.
+    ///
+    /// # Errors
+    /// A server that is gone, a system that does not tell.
+    pub(crate) fn resident(&self) -> io::Result<f64> {
+        let bytes = machine::resident_of(self.process);
+        bytes.map(|bytes| bytes as f64).ok_or_else(|| io::Error::other("the system does not tell its memory"))
+    }
+
+    /// Moves the clock of the server that this program was built with; any other goes by the machine's. Whether that
+    /// was so.
+    ///
+    /// # Errors
+    /// A server that is gone.
+    pub(crate) fn skip(&mut self, time: Duration) -> io::Result<bool> {
+        let Some(input) = self.input.as_mut().filter(|_| self.can_skip) else { return Ok(false) };
+        writeln!(input, "{}", time.as_secs())?;
+        Ok(true)
+    }
+
+    /// Ends the server and tells of a fault whether it came from its having ended by itself.
+    pub(crate) fn explain(&mut self, error: &io::Error) -> io::Error {
+        drop(self.input.take());
+        match self.child.wait() {
+            Ok(status) if !status.success() => {
+                io::Error::other(format!("the server ended by itself ({status}): {error}"))
+            }
+            _ => io::Error::other(error.to_string()),
+        }
     }
 }
 
@@ -69,34 +131,21 @@ impl Drop for Served {
     }
 }
 
-/// Serves until standard input closes.
-pub(crate) fn run(role: &[&str]) -> ExitCode {
-    let role = match role {
-        ["heureka"] => Role::Heureka,
-        ["limit"] => Role::Limit,
-        _ => return ExitCode::FAILURE,
-    };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let served = runtime.map(|runtime| {
-        let started = runtime.block_on(start(role));
-        let waited = io::stdin().read_to_end(&mut Vec::new());
-        started.and(waited.map(|_| ()))
-    });
-    if matches!(served, Ok(Ok(()))) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+/// Address and process of a child, from its one line.
+fn announced(line: &str) -> Option<(SocketAddr, u32)> {
+    let (address, process) = line.trim().split_once(' ')?;
+    Some((address.parse().ok()?, process.parse().ok()?))
 }
 
-async fn start(role: Role) -> io::Result<()> {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-    report::address(listener.local_addr()?);
-    match role {
-        Role::Limit => drop(tokio::spawn(limit::serve(listener))),
-        Role::Heureka => {
-            let config = Config::load(&Sources::default()).map_err(io::Error::other)?;
-            let lines = LineBudget::new(config.log.max_lines_per_second);
-            let seeds = Seeds { boot: 1, hash: rand::random(), shuffle: 3 };
-            let world = World { clock: Arc::new(SystemClock::new()), seeds, lines };
-            Server::new(config, world).start(vec![listener]).await.map_err(io::Error::other)?;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_without_an_address_is_no_start() {
+        assert_eq!(announced("127.0.0.1:80 12\n"), Some(("127.0.0.1:80".parse().unwrap(), 12)));
+        for line in ["", "127.0.0.1:80", "127.0.0.1 12", "heureka 12", "127.0.0.1:80 it"] {
+            assert_eq!(announced(line), None, "{line}");
         }
     }
-    Ok(())
 }

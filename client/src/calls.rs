@@ -1,0 +1,158 @@
+//! Single calls: each goes to the server of the moment, in the order of this process's writes.
+
+use std::future::Future;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use heureka_model::{InstanceKey, LeaseTerms, Status, Version};
+use heureka_proto::convert::{duration, status};
+use heureka_proto::v1;
+use heureka_proto::v1::registry_service_client::RegistryServiceClient;
+use tonic::{Request, Response};
+
+use crate::clock::wall;
+use crate::error::{is_servers_fault, retry_after, stored_owner};
+use crate::servers::Servers;
+use crate::writer::Writer;
+use crate::{Error, Settings, Transport};
+
+/// What all parts of one client share.
+#[derive(Debug)]
+pub(crate) struct Calls<T> {
+    pub(crate) servers: Servers<T>,
+    pub(crate) settings: Settings,
+    writer: Mutex<Writer>,
+}
+
+/// Answer to a registration.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Registered {
+    pub(crate) version: Version,
+    pub(crate) terms: LeaseTerms,
+    pub(crate) override_status: Option<Status>,
+}
+
+/// Answer to a renewal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Renewed {
+    pub(crate) override_status: Option<Status>,
+    pub(crate) next: Duration,
+}
+
+/// Outcome of one attempt.
+type Answer<R> = Result<R, tonic::Status>;
+
+impl<T: Transport> Calls<T> {
+    pub(crate) fn new(settings: Settings, servers: Servers<T>) -> Self {
+        Self { servers, settings, writer: Mutex::new(Writer::new(rand::random())) }
+    }
+
+    /// Registers on one server. A newer version of another writer, or one that a server made of our own, is raised
+    /// above once.
+    pub(crate) async fn register(&self, instance: &v1::Instance) -> Result<Registered, Error> {
+        let first = self.register_once(instance).await;
+        let response = if self.is_overtaken(&first) { self.register_once(instance).await? } else { first? };
+        let version = Version::from(response.version.unwrap_or_default());
+        self.writer().acknowledge(version.owner);
+        Ok(Registered {
+            version,
+            terms: LeaseTerms::try_from(&response.lease.unwrap_or_default())?,
+            override_status: status("status_override", response.status_override)?,
+        })
+    }
+
+    /// Renews on one server what was registered with this version of the owner.
+    pub(crate) async fn renew(&self, key: &InstanceKey, owner: u64) -> Result<Renewed, Error> {
+        let writer = Some(self.writer().at(owner));
+        let message = v1::RenewRequest { key: Some(key.clone().into()), writer, status: 0 };
+        let request = self.request(message);
+        let response = self.once(|mut registry| async move { registry.renew(request).await }).await?;
+        let next = response.next_renewal_in.unwrap_or_default();
+        Ok(Renewed {
+            override_status: status("status_override", response.status_override)?,
+            next: duration("next_renewal_in", &next)?,
+        })
+    }
+
+    /// Cancels on one server after the other until one answers; whether the instance was there.
+    pub(crate) async fn cancel(&self, key: &InstanceKey) -> Result<bool, Error> {
+        let mut answer = self.cancel_raised(key).await;
+        for _ in 1..self.servers.len() {
+            if answer.as_ref().is_err_and(is_servers_fault) {
+                answer = self.cancel_raised(key).await;
+            }
+        }
+        let response = answer?;
+        self.writer().acknowledge(response.version.unwrap_or_default().owner);
+        Ok(response.existed)
+    }
+
+    async fn cancel_raised(&self, key: &InstanceKey) -> Answer<v1::CancelResponse> {
+        let first = self.cancel_once(key).await;
+        match &first {
+            Err(refused) if self.is_raised(refused) => self.cancel_once(key).await,
+            _ => first,
+        }
+    }
+
+    async fn register_once(&self, instance: &v1::Instance) -> Answer<v1::RegisterResponse> {
+        let writer = Some(self.writer().next(wall()));
+        let message = v1::RegisterRequest { instance: Some(instance.clone()), writer, mode: 0 };
+        let request = self.request(message);
+        self.once(|mut registry| async move { registry.register(request).await }).await
+    }
+
+    async fn cancel_once(&self, key: &InstanceKey) -> Answer<v1::CancelResponse> {
+        let writer = Some(self.writer().next(wall()));
+        let message = v1::CancelRequest { key: Some(key.clone().into()), writer };
+        let request = self.request(message);
+        self.once(|mut registry| async move { registry.cancel(request).await }).await
+    }
+
+    /// One attempt on the server of the moment, which is left when it cannot answer.
+    async fn once<R, F>(&self, send: impl FnOnce(RegistryServiceClient<T>) -> F) -> Answer<R>
+    where
+        F: Future<Output = Result<Response<R>, tonic::Status>>,
+    {
+        let (pick, transport) = self.servers.pick();
+        let call = send(RegistryServiceClient::new(transport));
+        let answer = tokio::time::timeout(self.settings.call_timeout, call).await;
+        let answer = answer.unwrap_or_else(|_| Err(tonic::Status::deadline_exceeded("no answer in time")));
+        match &answer {
+            Err(status) if is_servers_fault(status) => self.servers.failed(pick, retry_after(status)),
+            _ => self.servers.answered(pick),
+        }
+        answer.map(Response::into_inner)
+    }
+
+    fn request<M>(&self, message: M) -> Request<M> {
+        let mut request = Request::new(message);
+        request.set_timeout(self.settings.call_timeout);
+        request
+    }
+
+    /// Whether the write counts as a late copy, or as older than another writer's; the next one does not.
+    fn is_overtaken(&self, answer: &Answer<v1::RegisterResponse>) -> bool {
+        match answer {
+            Ok(response) if !response.applied => {
+                self.writer().raise(response.version.unwrap_or_default().owner);
+                true
+            }
+            Ok(_) => false,
+            Err(refused) => self.is_raised(refused),
+        }
+    }
+
+    fn is_raised(&self, refused: &tonic::Status) -> bool {
+        let stored = stored_owner(refused);
+        stored.is_some_and(|stored| {
+            self.writer().raise(stored);
+            true
+        })
+    }
+
+    /// The writer's state is consistent after every statement, so a panic elsewhere does not spoil it.
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,260 @@
+//! A lease against a server that notes what it is asked.
+
+use std::time::Duration;
+
+use heureka_model::Instance;
+use tokio_stream::StreamExt as _;
+use tonic::Code;
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+use super::*;
+use crate::testing::{Call, Desk, key, refusal};
+use crate::{Client, Lease, Settings};
+
+/// Interval that the desk tells.
+const INTERVAL: Duration = Duration::from_secs(30);
+
+async fn lease(desk: &Desk) -> Lease {
+    let client = Client::over(Settings::default(), vec![desk.server()]).unwrap();
+    client.register(Instance::new(key("a"))).await.unwrap()
+}
+
+/// Moves the clock on while nothing happens.
+async fn pass(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
+/// Time between a call and the one before.
+fn gap(desk: &Desk, call: usize) -> Duration {
+    let calls = desk.calls();
+    calls[call].0 - calls[call - 1].0
+}
+
+fn registers(desk: &Desk) -> Vec<v1::RegisterRequest> {
+    let calls = desk.calls().into_iter();
+    let register = |(_, call)| if let Call::Register(request) = call { Some(*request) } else { None };
+    calls.filter_map(register).collect()
+}
+
+fn unavailable() -> tonic::Status {
+    tonic::Status::unavailable("refused")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_renewed_a_little_before_it_is_due() {
+    let desk = Desk::default();
+    let lease = lease(&desk).await;
+    desk.arrived(5).await;
+    assert_eq!(desk.names(), ["register", "renew", "renew", "renew", "renew"]);
+    for call in 1..5 {
+        assert!((INTERVAL.mul_f64(0.9)..=INTERVAL).contains(&gap(&desk, call)), "{:?}", gap(&desk, call));
+    }
+    let Call::Renew(renewal) = &desk.calls()[1].1 else { panic!("no renewal") };
+    let writer = registers(&desk)[0].writer.clone().unwrap();
+    assert_eq!(renewal.writer, Some(v1::Writer { first: false, ..writer }));
+    assert_eq!(lease.state().terms.renewal_interval(), INTERVAL);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_lost_is_registered_again_once_after_a_part_of_the_interval() {
+    for reason in [(Code::NotFound, "LEASE_NOT_FOUND"), (Code::FailedPrecondition, "INSTANCE_OUTDATED")] {
+        let desk = Desk::default();
+        let lease = lease(&desk).await;
+        desk.refuse([refusal(reason.0, reason.1)]);
+        desk.arrived(2).await;
+        let lost = lease.states().filter(|state| !state.is_registered).next().await.unwrap();
+        assert!(lost.fault.unwrap().is(reason.1));
+        desk.arrived(4).await;
+        assert_eq!(desk.names(), ["register", "renew", "register", "renew"]);
+        assert!(gap(&desk, 2) <= LONGEST_SPREAD, "{:?}", gap(&desk, 2));
+        let writers: Vec<_> = registers(&desk).into_iter().map(|request| request.writer.unwrap()).collect();
+        assert_eq!(writers[0].incarnation, writers[1].incarnation);
+        assert!(writers[0].version < writers[1].version && writers[0].first && !writers[1].first);
+        let state = lease.states().filter(|state| state.is_registered).next().await.unwrap();
+        assert_eq!((state.version.owner, state.fault), (writers[1].version, None));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn registrations_of_a_fleet_that_was_lost_are_spread() {
+    let desk = Desk::default();
+    let mut fleet = Vec::new();
+    for _ in 0..50 {
+        fleet.push(lease(&desk).await);
+    }
+    desk.refuse((0..50).map(|_| refusal(Code::NotFound, "LEASE_NOT_FOUND")));
+    desk.arrived(150).await;
+    let calls = desk.calls();
+    let again: Vec<_> = calls[50..].iter().filter(|(_, call)| call.name() == "register").collect();
+    assert_eq!(again.len(), 50);
+    let mut moments: Vec<_> = again.iter().map(|(at, _)| (*at - calls[0].0).as_millis()).collect();
+    moments.dedup();
+    assert!(moments.len() > 25, "{moments:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_passes_is_waited_out_and_told() {
+    let desk = Desk::default();
+    let lease = lease(&desk).await;
+    desk.refuse((0..20).map(|_| unavailable()));
+    desk.arrived(2).await;
+    let failed = lease.states().filter(|state| state.fault.is_some()).next().await.unwrap();
+    assert!(failed.is_registered && failed.fault.unwrap().is("Unavailable"));
+    desk.arrived(22).await;
+    assert!((2..22).all(|call| gap(&desk, call) <= INTERVAL));
+    assert_eq!(registers(&desk).len(), 1);
+    let healed = lease.states().filter(|state| state.fault.is_none()).next().await.unwrap();
+    assert!(healed.confirmed > failed.confirmed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_asks_for_time_gets_it() {
+    let desk = Desk::default();
+    let mut details = ErrorDetails::with_error_info("TOO_MANY_INSTANCES", "heureka", []);
+    details.set_retry_info(Some(Duration::from_secs(20)));
+    desk.refuse([tonic::Status::with_error_details(Code::ResourceExhausted, "full", details)]);
+    let _lease = lease(&desk).await;
+    assert!(gap(&desk, 1) >= Duration::from_secs(20));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_registration_waits_for_a_server_but_not_after_a_refusal() {
+    let desk = Desk::default();
+    desk.refuse([unavailable(), tonic::Status::unknown("cut"), tonic::Status::deadline_exceeded("late")]);
+    lease(&desk).await;
+    assert_eq!(desk.names(), ["register"; 4]);
+
+    let desk = Desk::default();
+    desk.refuse([refusal(Code::InvalidArgument, "INVALID_INSTANCE")]);
+    let client = Client::over(Settings::default(), vec![desk.server()]).unwrap();
+    let refused = client.register(Instance::new(key("a"))).await;
+    assert!(refused.unwrap_err().is("INVALID_INSTANCE"));
+    assert_eq!(desk.names(), ["register"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_newer_version_of_another_writer_is_raised_above_once() {
+    let desk = Desk::default();
+    let stored = u64::MAX / 2;
+    let metadata = [("stored_owner".to_owned(), stored.to_string())];
+    let details = ErrorDetails::with_error_info("STALE_VERSION", "heureka", metadata);
+    desk.refuse([tonic::Status::with_error_details(Code::Aborted, "stale", details)]);
+    let lease = lease(&desk).await;
+    assert_eq!(desk.names(), ["register"; 2]);
+    assert_eq!(lease.state().version.owner, stored + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_counts_as_a_late_copy_is_written_again() {
+    let desk = Desk::default();
+    let lease = lease(&desk).await;
+    let stored = u64::MAX / 2;
+    desk.store(stored);
+    lease.set_status(Status::Down);
+    lease.states().filter(|state| state.status == Status::Down).next().await.unwrap();
+    assert_eq!(desk.names(), ["register"; 3]);
+    assert_eq!(lease.state().version.owner, stored + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_newest_status_is_registered_and_those_before_are_skipped() {
+    let desk = Desk::default();
+    let lease = lease(&desk).await;
+    for status in [Status::Down, Status::Starting, Status::OutOfService] {
+        lease.set_status(status);
+    }
+    desk.arrived(3).await;
+    assert_eq!(desk.names(), ["register", "register", "renew"]);
+    assert_eq!(gap(&desk, 1), Duration::ZERO);
+    let statuses: Vec<_> =
+        registers(&desk).iter().map(|request| request.instance.as_ref().unwrap().status()).collect();
+    assert_eq!(statuses, [v1::InstanceStatus::Up, v1::InstanceStatus::OutOfService]);
+    lease.set_status(Status::OutOfService);
+    desk.arrived(4).await;
+    assert_eq!(desk.names()[3], "renew");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_does_not_hurry_a_server_that_fails() {
+    let desk = Desk::default();
+    let lease = lease(&desk).await;
+    let mut details = ErrorDetails::with_error_info("DRAINING", "heureka", []);
+    details.set_retry_info(Some(Duration::from_secs(10)));
+    desk.refuse([tonic::Status::with_error_details(Code::Unavailable, "leaving", details)]);
+    desk.arrived(2).await;
+    lease.states().filter(|state| state.fault.is_some()).next().await.unwrap();
+    for status in [Status::Down, Status::Up, Status::Down] {
+        lease.set_status(status);
+        pass(Duration::from_secs(1)).await;
+    }
+    desk.arrived(3).await;
+    assert_eq!(desk.names(), ["register", "renew", "register"]);
+    assert!(gap(&desk, 2) >= Duration::from_secs(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_whose_registration_was_not_answered_may_be_stored_so_the_next_is_registered() {
+    let desk = Desk::default();
+    let lease = lease(&desk).await;
+    desk.refuse([unavailable()]);
+    lease.set_status(Status::Down);
+    lease.states().filter(|state| state.fault.is_some()).next().await.unwrap();
+    lease.set_status(Status::Up);
+    desk.arrived(3).await;
+    assert_eq!(desk.names(), ["register"; 3]);
+    assert_eq!(registers(&desk)[2].instance.as_ref().unwrap().status(), v1::InstanceStatus::Up);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_ends_the_calls_and_every_cancel_tells_the_same() {
+    let desk = Desk::default();
+    let lease = lease(&desk).await;
+    assert_eq!(lease.cancel().await, Ok(true));
+    lease.set_status(Status::Down);
+    assert_eq!(lease.cancel().await, Ok(true));
+    pass(Duration::from_hours(1)).await;
+    assert_eq!(desk.names(), ["register", "cancel"]);
+    assert!(!lease.state().is_registered);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_waits_for_the_call_under_way() {
+    let desk = Desk::default();
+    let lease = lease(&desk).await;
+    desk.hang();
+    lease.set_status(Status::Down);
+    desk.arrived(2).await;
+    let refused = lease.cancel().await.unwrap_err();
+    assert!(refused.is("DeadlineExceeded"));
+    assert_eq!(desk.names(), ["register", "register", "cancel"]);
+    assert_eq!(gap(&desk, 2), Settings::default().call_timeout);
+    assert_eq!(lease.cancel().await, Err(refused));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_that_nobody_waits_for_is_sent_all_the_same() {
+    let desk = Desk::default();
+    let lease = lease(&desk).await;
+    assert!(tokio::time::timeout(Duration::ZERO, lease.cancel()).await.is_err());
+    drop(lease);
+    desk.arrived(2).await;
+    assert_eq!(desk.names(), ["register", "cancel"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_goes_to_the_next_server_when_one_does_not_answer() {
+    let desk = Desk::default();
+    let client = Client::over(Settings::default(), vec![desk.server(), desk.server()]).unwrap();
+    let lease = client.register(Instance::new(key("a"))).await.unwrap();
+    desk.refuse([unavailable()]);
+    assert_eq!(lease.cancel().await, Ok(true));
+    assert_eq!(desk.names(), ["register", "cancel", "cancel"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_dropped_is_renewed_no_more_and_not_cancelled() {
+    let desk = Desk::default();
+    drop(lease(&desk).await);
+    pass(Duration::from_hours(1)).await;
+    assert_eq!(desk.names(), ["register"]);
+}

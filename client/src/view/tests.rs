@@ -1,0 +1,272 @@
+//! Messages and what they make of the set.
+
+use super::*;
+use crate::testing::{change, registration, told_by};
+
+fn put(id: &str, owner: u64) -> v1::Change {
+    change(id, owner, true)
+}
+
+fn remove(id: &str, owner: u64) -> v1::Change {
+    change(id, owner, false)
+}
+
+fn begin(mode: v1::SnapshotMode) -> Wire {
+    Wire::SnapshotBegin(v1::SnapshotBegin { header: None, mode: mode.into() })
+}
+
+fn changes(changes: Vec<v1::Change>) -> Wire {
+    Wire::Changes(v1::ChangeBatch { changes, revision: 1, commit_time: None })
+}
+
+fn end(digest: Option<v1::SetDigest>) -> Wire {
+    Wire::SnapshotEnd(v1::SnapshotEnd { resume_token: Bytes::from_static(b"t"), revision: 1, digest })
+}
+
+fn take(view: &mut View, messages: Vec<Wire>) -> Vec<Event> {
+    let mut events = VecDeque::new();
+    for message in messages {
+        view.take(message, &mut events, Instant::now()).unwrap();
+    }
+    events.into()
+}
+
+fn snapshot(view: &mut View, set: Vec<v1::Change>) -> Vec<Event> {
+    take(view, vec![begin(v1::SnapshotMode::Full), changes(set), end(None)])
+}
+
+#[test]
+fn nothing_is_told_before_a_snapshot_is_complete() {
+    let mut view = View::default();
+    assert_eq!(take(&mut view, vec![begin(v1::SnapshotMode::Full), changes(vec![put("a", 1)])]), []);
+    let told = take(&mut view, vec![end(None)]);
+    assert_eq!(told, [Event::Added(registration("a", 1)), Event::Synced { instances: 1 }]);
+}
+
+#[test]
+fn a_second_snapshot_is_told_as_its_difference() {
+    let mut view = View::default();
+    snapshot(&mut view, vec![put("a", 1), put("b", 1), put("c", 1)]);
+    let told = snapshot(&mut view, vec![put("b", 1), put("c", 2)]);
+    assert_eq!(
+        told,
+        [
+            Event::Removed { last: registration("a", 1), reason: None },
+            Event::Modified(registration("c", 2)),
+            Event::Synced { instances: 2 },
+        ]
+    );
+}
+
+#[test]
+fn nothing_older_is_applied() {
+    let mut view = View::default();
+    snapshot(&mut view, vec![put("a", 5)]);
+    assert_eq!(take(&mut view, vec![changes(vec![put("a", 4), remove("a", 4), put("a", 5)])]), []);
+    assert_eq!(snapshot(&mut view, vec![put("a", 3)]), [Event::Synced { instances: 1 }]);
+    assert!(!view.held.is_ahead(&registration("a", 5).instance.key, registration("a", 5).version));
+    assert!(view.held.is_ahead(&registration("a", 4).instance.key, registration("a", 4).version));
+}
+
+#[test]
+fn changes_are_named_by_what_the_client_holds() {
+    let mut view = View::default();
+    snapshot(&mut view, vec![]);
+    let told = take(
+        &mut view,
+        vec![
+            begin(v1::SnapshotMode::Resume),
+            changes(vec![put("a", 1), put("a", 2), remove("a", 3), remove("never", 1)]),
+            end(None),
+        ],
+    );
+    assert_eq!(
+        told,
+        [
+            Event::Added(registration("a", 1)),
+            Event::Modified(registration("a", 2)),
+            Event::Removed { last: registration("a", 2), reason: Some(RemovalReason::Expired) },
+            Event::Synced { instances: 0 },
+        ]
+    );
+}
+
+#[test]
+fn two_digests_in_a_row_that_differ_fetch_the_set_anew() {
+    let mut view = View::default();
+    let mut events = VecDeque::new();
+    take(&mut view, vec![begin(v1::SnapshotMode::Full), changes(vec![put("a", 1)])]);
+    let right = {
+        let mut other = View::default();
+        snapshot(&mut other, vec![put("a", 1)]);
+        other.digest()
+    };
+    let wrong = v1::SetDigest { hash: 1, ..right.clone() };
+    let mut settle = |digest: &v1::SetDigest| {
+        let message = end(Some(digest.clone()));
+        let next = view.take(message, &mut events, Instant::now()).unwrap();
+        (next, view.token().is_empty())
+    };
+    assert_eq!(settle(&wrong), (Next::Settled, false));
+    assert_eq!(settle(&right), (Next::Settled, false));
+    assert_eq!(settle(&wrong), (Next::Settled, false));
+    assert_eq!(settle(&wrong), (Next::Reconnect(Duration::ZERO), true));
+}
+
+#[test]
+fn a_goodbye_keeps_an_older_token_when_it_brings_none() {
+    let mut view = View::default();
+    snapshot(&mut view, vec![]);
+    let jitter = Some(heureka_proto::convert::wire_duration(Duration::from_secs(5)));
+    let away = |token: &'static [u8]| {
+        let resume_token = Bytes::from_static(token);
+        Wire::GoAway(v1::GoAway { reconnect_jitter: jitter, resume_token, ..Default::default() })
+    };
+    let mut events = VecDeque::new();
+    assert_eq!(view.take(away(b""), &mut events, Instant::now()), Ok(Next::Leave(Duration::from_secs(5))));
+    assert_eq!(view.token(), "t");
+    view.take(away(b"u"), &mut events, Instant::now()).unwrap();
+    assert_eq!(view.token(), "u");
+}
+
+#[test]
+fn unreadable_changes_are_an_error_that_names_the_field() {
+    let port = Some(v1::Port { number: 70_000, enabled: true });
+    let broken_instance = v1::Instance { port, ..put("a", 1).instance.unwrap() };
+    let table = [
+        ("key", v1::Change { key: None, ..remove("a", 1) }),
+        ("version", v1::Change { version: None, ..remove("a", 1) }),
+        ("instance", v1::Change { instance: None, ..put("a", 1) }),
+        ("instance.port.number", v1::Change { instance: Some(broken_instance), ..put("a", 1) }),
+    ];
+    for (field, broken) in table {
+        let refused = View::default().take(changes(vec![broken]), &mut VecDeque::new(), Instant::now());
+        assert_eq!(refused.unwrap_err().field, field);
+    }
+}
+
+#[test]
+fn a_removal_for_a_reason_of_a_later_server_is_a_removal() {
+    let mut view = View::default();
+    snapshot(&mut view, vec![put("a", 1)]);
+    let told = take(&mut view, vec![changes(vec![v1::Change { removal_reason: 99, ..remove("a", 2) }])]);
+    assert_eq!(told, [Event::Removed { last: registration("a", 1), reason: None }]);
+}
+
+const HOLD: Duration = Duration::from_mins(5);
+const LEASE: Duration = Duration::from_secs(90);
+
+/// A guarded view that the server of life 1 told of four instances.
+fn guarded() -> View {
+    let mut view = View::holding(HOLD);
+    take(&mut view, whole(1, vec![put("a", 1), put("b", 1), put("c", 1), put("d", 1)]));
+    view
+}
+
+fn whole(boot: u64, set: Vec<v1::Change>) -> Vec<Wire> {
+    let digest = digest_of(set.clone());
+    vec![told_by(boot), changes(set), end(Some(digest))]
+}
+
+fn digest_of(set: Vec<v1::Change>) -> v1::SetDigest {
+    let mut other = View::default();
+    snapshot(&mut other, set);
+    other.digest()
+}
+
+fn bookmark(view: &View) -> Wire {
+    let digest = Some(view.digest());
+    Wire::Bookmark(v1::Bookmark { resume_token: Bytes::from_static(b"b"), revision: 1, digest })
+}
+
+fn mark(view: &mut View, now: Instant) -> usize {
+    let (mark, mut events) = (bookmark(view), VecDeque::new());
+    view.take(mark, &mut events, now).unwrap();
+    events.len()
+}
+
+#[test]
+fn a_shrinking_snapshot_of_the_server_that_told_the_set_waits_for_a_second_digest() {
+    let mut view = guarded();
+    let now = Instant::now();
+    assert_eq!(take(&mut view, whole(1, vec![put("a", 1)])), []);
+    assert_eq!((view.withheld(), view.held.len()), (Some(3), 4));
+    assert_eq!(mark(&mut view, now), 3);
+    assert_eq!((view.withheld(), view.held.len()), (None, 1));
+}
+
+#[test]
+fn a_shrinking_snapshot_of_another_life_waits_for_the_leases_of_the_missing() {
+    let (mut view, start) = (guarded(), Instant::now());
+    take(&mut view, whole(2, vec![]));
+    assert_eq!(mark(&mut view, start), 0);
+    assert_eq!(mark(&mut view, start + LEASE / 2), 0);
+    assert_eq!(mark(&mut view, start + LEASE * 2), 4);
+}
+
+#[test]
+fn what_a_waiting_snapshot_holds_is_told_at_once() {
+    let mut view = guarded();
+    let mut told = take(&mut view, whole(2, vec![put("a", 2), put("e", 1)]));
+    told.sort_by_key(|event| matches!(event, Event::Added(_)));
+    assert_eq!(told, [Event::Modified(registration("a", 2)), Event::Added(registration("e", 1))]);
+    assert_eq!((view.withheld(), view.held.len()), (Some(3), 5));
+}
+
+#[test]
+fn a_set_that_comes_back_in_time_was_never_away() {
+    let (mut view, start) = (guarded(), Instant::now());
+    take(&mut view, whole(2, vec![]));
+    let back = ["a", "b", "c", "d"].map(|id| put(id, 2));
+    let told = take(&mut view, vec![changes(back.to_vec())]);
+    assert!(told.iter().all(|event| matches!(event, Event::Modified(_))), "{told:?}");
+    assert_eq!(view.withheld(), Some(0));
+    assert_eq!(mark(&mut view, start), 0);
+    assert_eq!((view.withheld(), view.held.len()), (None, 4));
+}
+
+#[test]
+fn what_is_removed_while_a_snapshot_waits_is_removed_at_once() {
+    let mut view = guarded();
+    take(&mut view, whole(2, vec![put("a", 1)]));
+    let told = take(&mut view, vec![changes(vec![remove("a", 2), remove("b", 2), put("e", 1)])]);
+    assert_eq!(told.len(), 3);
+    assert_eq!((view.withheld(), view.held.len()), (Some(2), 3));
+}
+
+#[test]
+fn a_snapshot_that_shrinks_less_is_taken_and_so_is_any_without_a_guard() {
+    let mut view = guarded();
+    take(&mut view, whole(2, vec![put("a", 1), put("b", 1)]));
+    assert_eq!((view.withheld(), view.held.len()), (None, 2));
+    let mut plain = View::default();
+    take(&mut plain, whole(1, vec![put("a", 1)]));
+    take(&mut plain, whole(2, vec![]));
+    assert_eq!((plain.withheld(), plain.held.len()), (None, 0));
+}
+
+#[test]
+fn a_further_snapshot_does_not_begin_the_wait_anew() {
+    let (mut view, start) = (guarded(), Instant::now());
+    take(&mut view, whole(2, vec![]));
+    // Three of four are back: the fourth has its time all the same.
+    take(&mut view, whole(3, vec![put("a", 1), put("b", 1), put("c", 1)]));
+    assert_eq!((view.withheld(), mark(&mut view, start)), (Some(1), 0));
+    assert_eq!(mark(&mut view, start + LEASE * 2), 1);
+}
+
+#[test]
+fn a_server_that_is_not_ready_is_believed_when_it_says_it_is_or_at_the_end() {
+    let unready = || vec![begin(v1::SnapshotMode::Full), end(Some(digest_of(vec![])))];
+    let (mut view, start) = (guarded(), Instant::now());
+    take(&mut view, unready());
+    assert_eq!(mark(&mut view, start + HOLD / 2), 0);
+    let Wire::SnapshotBegin(again) = told_by(0) else { unreachable!("a snapshot begins so") };
+    let mode = v1::SnapshotMode::Resume.into();
+    take(&mut view, vec![Wire::SnapshotBegin(v1::SnapshotBegin { mode, ..again })]);
+    assert_eq!(mark(&mut view, start + HOLD / 2), 4);
+
+    let mut view = guarded();
+    take(&mut view, unready());
+    assert_eq!(mark(&mut view, Instant::now() + HOLD), 4);
+}

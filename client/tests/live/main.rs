@@ -1,0 +1,11 @@
+//! The client against real servers in this process, on free ports of the loopback address.
+//!
+//! Leases and signs of life are as short as a server allows, a second; every wait is for an event.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by them")]
+#![allow(unreachable_pub, clippy::allow_attributes, reason = "a test has no public side")]
+
+mod cache;
+mod lease;
+mod support;
+mod watch;

@@ -1,0 +1,100 @@
+//! Watches: from server to server, and back after a long absence.
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use heureka_client::model::Clock as _;
+use heureka_client::{Client, Event};
+use tokio_stream::StreamExt as _;
+
+use crate::support::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_goes_to_the_next_server_and_ends_with_its_set() {
+    bounded(async {
+        let nodes = [Node::start().await, Node::start().await];
+        let mut leases = Vec::new();
+        for (node, ids) in nodes.iter().zip([["a", "both"], ["b", "both"]]) {
+            for id in ids {
+                leases.push(client(&[node]).register(instance("WEB", id)).await.unwrap());
+            }
+        }
+        let mut watch = client(&[&nodes[0], &nodes[1]]).watch(Vec::new());
+        let (first, _) = synced(&mut watch).await;
+        let [one, other] = nodes;
+        let (followed, rest) = if first == ["a", "both"] { (one, other) } else { (other, one) };
+        followed.kill().await;
+        let (came, went) = synced(&mut watch).await;
+        let mut moved = [went, came].concat();
+        moved.sort();
+        assert_eq!(moved, ["a", "b"]);
+        rest.kill().await;
+    })
+    .await;
+}
+
+/// Removals since the token are forgotten, so the server starts over; the watch makes a difference of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_older_than_the_memory_of_removals_costs_no_event() {
+    bounded(async {
+        let clock = Arc::new(ManualClock::default());
+        let mut config = config();
+        config.tombstones.ttl = Duration::from_secs(1);
+        let node = Node::at((Ipv4Addr::LOCALHOST, 0).into(), config, clock.clone()).await;
+        let proxy = Proxy::to(node.address()).await;
+        let owner = client(&[&node]);
+        let mut leases = Vec::new();
+        for number in 0..20 {
+            leases.push(owner.register(instance("WEB", &format!("{number:02}"))).await.unwrap());
+        }
+        let mut watch = Client::connect_with(quick(), [proxy.url()]).unwrap().watch(Vec::new());
+        assert_eq!(synced(&mut watch).await.0.len(), 20);
+
+        proxy.cut();
+        for gone in leases.drain(..10) {
+            gone.cancel().await.unwrap();
+        }
+        for number in 20..25 {
+            leases.push(owner.register(instance("WEB", &number.to_string())).await.unwrap());
+        }
+        // A removal is remembered for twice the longest lease.
+        while node.core().stats().tombstones > 0 {
+            clock.pass(Duration::from_secs(60));
+            node.core().tick(clock.now());
+        }
+        proxy.open();
+        let (came, went) = synced(&mut watch).await;
+        assert_eq!(came, ["20", "21", "22", "23", "24"]);
+        let expected: Vec<String> = (0..10).map(|number| format!("{number:02}")).collect();
+        assert_eq!(went, expected);
+        node.kill().await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cut_connection_loses_and_doubles_nothing() {
+    bounded(async {
+        let node = Node::start().await;
+        let proxy = Proxy::to(node.address()).await;
+        let owner = client(&[&node]);
+        let mut watch = Client::connect_with(quick(), [proxy.url()]).unwrap().watch(Vec::new());
+        synced(&mut watch).await;
+        let (mut leases, mut told) = (Vec::new(), BTreeSet::new());
+        for number in 0..5 {
+            proxy.cut();
+            let id = number.to_string();
+            leases.push(owner.register(instance("WEB", &id)).await.unwrap());
+            proxy.open();
+            while !told.contains(&id) {
+                if let Event::Added(now) = watch.next().await.unwrap().unwrap() {
+                    assert!(told.insert(now.instance.key.id.clone()), "told twice");
+                }
+            }
+        }
+        node.kill().await;
+    })
+    .await;
+}

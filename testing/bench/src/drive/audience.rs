@@ -1,0 +1,214 @@
+//! Watchers, and how long a change takes to reach the last of them.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use heureka_proto::v1;
+use prost_types::Duration as WireDuration;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use super::frames::{Messages, is_change};
+use super::h2::{self, Event, framed};
+use super::load::finish;
+use super::requests::{self, REGISTER};
+use super::sample::Sample;
+use crate::instances::{self, Values};
+use crate::server::Served;
+use crate::watch::Latencies;
+
+/// What is read at a time of a connection; most of them rest.
+const ROOM: usize = 2 << 10;
+
+/// Rest between two changes, so that each meets a quiet server: some time, and more for each watcher.
+const REST: (Duration, Duration) = (Duration::from_millis(1), Duration::from_micros(2));
+
+/// Longest wait for all watchers.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Watchers of everything on several connections, and a writer.
+pub(super) struct Audience {
+    heard: Rc<Heard>,
+    writer: h2::Connection,
+    /// The connections; they close with this value.
+    _listening: JoinSet<()>,
+    version: usize,
+}
+
+/// What all watchers share.
+struct Heard {
+    watchers: usize,
+    /// Which change is out.
+    round: Cell<usize>,
+    /// Watchers that have not answered, or have not heard of the change.
+    missing: Cell<usize>,
+    begun: Cell<Instant>,
+    latencies: RefCell<Latencies>,
+    fault: RefCell<Option<io::Error>>,
+    settled: Notify,
+}
+
+/// A watcher as its connection knows it.
+#[derive(Default)]
+struct Watcher {
+    messages: Messages,
+    /// The change that it heard of last.
+    round: usize,
+}
+
+impl Audience {
+    /// Opens so many connections with so many watchers each and waits until the server took all of them.
+    ///
+    /// # Errors
+    /// A connection that breaks, a watch that is refused.
+    pub(super) async fn open(address: SocketAddr, connections: usize, streams: usize) -> io::Result<Self> {
+        let heard = Rc::new(Heard::of(connections * streams));
+        let mut listening = JoinSet::new();
+        for _ in 0..connections {
+            let mut connection =
+                h2::Connection::open(address, "/heureka.registry.v1.DiscoveryService/Watch", ROOM).await?;
+            let request = live();
+            for _ in 0..streams {
+                connection.call(&request);
+            }
+            connection.flush().await?;
+            listening.spawn_local(listen(connection, streams, heard.clone()));
+        }
+        heard.all().await?;
+        let writer = h2::Connection::open(address, REGISTER, ROOM).await?;
+        Ok(Self { heard, writer, _listening: listening, version: 0 })
+    }
+
+    /// Makes so many changes, one after the other, and measures each from before its request until the last watcher
+    /// has it.
+    ///
+    /// # Errors
+    /// A connection that breaks, a watch that ends, a change that does not arrive.
+    pub(super) async fn tell(&mut self, served: &Served, changes: usize) -> io::Result<Sample> {
+        let rest = REST.0 + REST.1 * self.heard.watchers as u32;
+        let before = served.cpu();
+        for _ in 0..changes {
+            tokio::time::sleep(rest).await;
+            self.change().await?;
+        }
+        let used = served.cpu() - before;
+        let spread = self.heard.latencies.take().sorted().spread();
+        let deliveries = (changes * self.heard.watchers) as f64;
+        Ok(Sample {
+            figure: spread.p50 / 1e9,
+            latencies: Some(spread),
+            cpu: Some(used / deliveries),
+            after: None,
+        })
+    }
+
+    async fn change(&mut self) -> io::Result<()> {
+        self.version += 1;
+        let instance = instances::instance(0, Values::Shared, self.version);
+        let request = framed(&requests::register(&instance));
+        self.heard.begin();
+        let (answer, ()) = tokio::try_join!(finish(&mut self.writer, &request), self.heard.all())?;
+        if answer.is_empty() { Err(io::Error::other("a change was refused")) } else { Ok(()) }
+    }
+}
+
+impl Heard {
+    fn of(watchers: usize) -> Self {
+        Self {
+            watchers,
+            round: Cell::default(),
+            missing: Cell::new(watchers),
+            begun: Cell::new(Latencies::begin()),
+            latencies: RefCell::default(),
+            fault: RefCell::default(),
+            settled: Notify::new(),
+        }
+    }
+
+    fn begin(&self) {
+        self.round.set(self.round.get() + 1);
+        self.missing.set(self.watchers);
+        self.begun.set(Latencies::begin());
+    }
+
+    /// Waits until no watcher is missing.
+    async fn all(&self) -> io::Result<()> {
+        let settled = async {
+            while self.missing.get() > 0 && self.fault.borrow().is_none() {
+                self.settled.notified().await;
+            }
+        };
+        if tokio::time::timeout(PATIENCE, settled).await.is_err() {
+            return Err(io::Error::other(format!("{} watchers were told nothing", self.missing.get())));
+        }
+        self.fault.take().map_or(Ok(()), Err)
+    }
+
+    fn opened(&self) {
+        self.missing.set(self.missing.get() - 1);
+        self.settle();
+    }
+
+    fn told(&self) {
+        self.missing.set(self.missing.get() - 1);
+        if self.missing.get() == 0 {
+            self.latencies.borrow_mut().end(self.begun.get());
+        }
+        self.settle();
+    }
+
+    fn settle(&self) {
+        if self.missing.get() == 0 {
+            self.settled.notify_one();
+        }
+    }
+
+    fn fail(&self, error: io::Error) {
+        self.fault.borrow_mut().get_or_insert(error);
+        self.settled.notify_one();
+    }
+}
+
+async fn listen(mut connection: h2::Connection, streams: usize, heard: Rc<Heard>) {
+    let mut watchers: Vec<Watcher> = Vec::new();
+    watchers.resize_with(streams, Watcher::default);
+    loop {
+        let mut ended = false;
+        let told = |stream: u32, event: Event<'_>| match event {
+            Event::Begun => heard.opened(),
+            Event::Data(bytes) => watchers[(stream / 2) as usize].hear(bytes, &heard),
+            Event::Ended | Event::Reset => ended = true,
+        };
+        let turned = connection.turn(told).await;
+        let ended = if ended { Err(io::Error::other("the server ended a watch")) } else { Ok(()) };
+        if let Err(error) = turned.and(ended) {
+            return heard.fail(error);
+        }
+    }
+}
+
+impl Watcher {
+    fn hear(&mut self, bytes: &[u8], heard: &Heard) {
+        let round = heard.round.get();
+        self.messages.feed(bytes, |beginning| {
+            if is_change(beginning) && self.round < round {
+                self.round = round;
+                heard.told();
+            }
+        });
+    }
+}
+
+/// A watch of all changes from now on. Marks are rare, so that a resting watcher rests.
+fn live() -> Bytes {
+    let spec = v1::WatchSpec {
+        start_mode: v1::StartMode::LiveOnly.into(),
+        bookmark_interval: Some(WireDuration { seconds: 60, nanos: 0 }),
+        ..v1::WatchSpec::default()
+    };
+    framed(&v1::WatchRequest { spec: Some(spec), ..v1::WatchRequest::default() })
+}
