@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use heureka_client::Client;
+use heureka_client::{Client, Settings};
 use heureka_history::{Recorder, Tap, check, judge};
 use heureka_model::{Clock, Mono, Now, Wall};
 use heureka_proto::v1;
@@ -303,7 +303,8 @@ async fn list_then_watch(recorder: &Recorder, address: SocketAddr, watching: Wat
 
 /// The client of this workspace, until it holds what is there in the end.
 async fn our_client(transport: Tap<Channel>, mut progress: watch::Receiver<Progress>) {
-    let client = Client::over(transport);
+    let settings = Settings { bookmark_interval: Duration::from_millis(INTERVAL), ..Settings::default() };
+    let client = Client::over(settings, vec![transport]).unwrap();
     let mut events = pin!(client.watch(Vec::new()));
     assert!(events.next().await.unwrap().is_ok());
     let mut done = pin!(progress.wait_for(|progress| progress.last.is_some()));
