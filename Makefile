@@ -1,5 +1,5 @@
 # verify changes nothing, fix does; both need what the README's commands need, rustfmt and clippy.
-.PHONY: verify fix docs test bench
+.PHONY: verify fix docs test bench cases
 
 verify:
 	cargo fmt --all --check
@@ -20,3 +20,7 @@ docs:
 
 bench:
 	cargo run --release --locked --package heureka-bench
+
+cases:
+	cargo build --release --locked --package heureka-server
+	cargo run --release --locked --package heureka-cases -- --server target/release/heureka $(CASES)

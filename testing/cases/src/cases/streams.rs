@@ -1,0 +1,397 @@
+//! Watch streams: old tokens, slow readers, proxies, dead lines, crowds, large sets.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use bytes::Bytes;
+use heureka_model::{InstanceKey, SetDigest, Status, Version, instance_hash};
+use heureka_proto::v1;
+use heureka_proto::v1::discovery_service_client::DiscoveryServiceClient;
+use heureka_proto::v1::watch_event::Event;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, interval, sleep};
+use tonic::transport::Channel;
+
+use crate::case::{Bench, Case, Found};
+use crate::checks::{eventually, quiet, same};
+use crate::figures::{Times, mebibytes, seconds};
+use crate::native;
+use crate::relay::Relay;
+use crate::rest::Rest;
+use crate::server::{Server, connect};
+use crate::watcher::{Heard, View, Watcher, open, spec};
+
+pub(crate) const CASES: &[Case] = &[
+    Case::now("F55", "a token older than what is remembered", |bench| Box::pin(f55(bench))),
+    Case::now("F56", "watchers that do not read", |bench| Box::pin(f56(bench))),
+    Case::now("F57", "a proxy that cuts quiet streams", |bench| Box::pin(f57(bench))),
+    Case::now("F58", "the cable is pulled (server)", |bench| Box::pin(f58(bench))),
+    Case::now("F59", "everybody reconnects at once", |bench| Box::pin(f59(bench))),
+    Case::now("F60", "a snapshot larger than 4 MiB", |bench| Box::pin(f60(bench))),
+];
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn fleet(app: &str, count: usize) -> Vec<v1::Instance> {
+    (0..count).map(|number| native::instance(app, &format!("i{number}"))).collect()
+}
+
+async fn head(server: &Server) -> anyhow::Result<u64> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a revision of a young server"
+    )]
+    Ok(server.rest.metric("heureka_log_head").await? as u64)
+}
+
+/// Reads until a mark says that everything up to `revision` was told.
+async fn catch_up(watcher: &mut Watcher, revision: u64) -> anyhow::Result<()> {
+    watcher
+        .until("everything is told", Duration::from_secs(30), |view| view.revision >= revision)
+        .await
+        .map(drop)
+}
+
+async fn f55(bench: Bench) -> Found {
+    let server = bench.start(&[("tombstones.max", "50")]).await?;
+    let channel = server.channel().await?;
+    native::register_all(&channel, fleet("GAP", 120)).await?;
+    let mut watcher = Watcher::open(&channel, spec(None, SECOND)).await?;
+    watcher.settle().await?;
+    let old = watcher.view;
+    let token = old.token.clone();
+    for id in 0..100 {
+        quiet("cancel", &server.rest.delete(&format!("/GAP/i{id}")).await?, 200)?;
+    }
+    for turn in 0..400 {
+        let path = format!("/GAP/i{}/metadata?turn={turn}", 100 + turn % 20);
+        quiet("change", &server.rest.put(&path).await?, 200)?;
+    }
+    eventually("the removals are forgotten", Duration::from_secs(10), || async {
+        Ok(server.rest.metric("heureka_registry_tombstones").await? < 51.0)
+    })
+    .await?;
+    let mut back = Watcher::resume(&channel, spec(None, SECOND), old).await?;
+    same("an old token", back.next().await?, Heard::Begin(v1::SnapshotMode::Full))?;
+    back.settle().await?;
+    same("instances after the reset", back.view.held.len(), 20)?;
+    refused(&channel, v1::StartMode::ResumeOnly, token.clone(), tonic::Code::OutOfRange).await?;
+    let mut damaged = token.to_vec();
+    damaged.iter_mut().for_each(|byte| *byte ^= 0x55);
+    refused(&channel, v1::StartMode::Follow, damaged.into(), tonic::Code::InvalidArgument).await?;
+    missed_only(&server, &channel, back.view).await?;
+    Ok("500 changes beyond the memory: one reset; inside it: only the missed change".to_owned())
+}
+
+/// Inside the history only what was missed comes; the token of another life of the server resets.
+async fn missed_only(server: &Server, channel: &Channel, mut view: View) -> anyhow::Result<()> {
+    quiet("change", &server.rest.put("/GAP/i100/metadata?turn=last").await?, 200)?;
+    let before = view.changes;
+    view.resets = 0;
+    let mut again = Watcher::resume(channel, spec(None, SECOND), view).await?;
+    same("a young token", again.next().await?, Heard::Begin(v1::SnapshotMode::Resume))?;
+    again.settle().await?;
+    same("changes after a young token", again.view.changes - before, 1)
+}
+
+async fn refused(
+    channel: &Channel,
+    mode: v1::StartMode,
+    token: Bytes,
+    code: tonic::Code,
+) -> anyhow::Result<()> {
+    let spec = v1::WatchSpec { start_mode: mode.into(), resume_token: token, ..spec(None, SECOND) };
+    let request = v1::WatchRequest { spec: Some(spec), client_name: String::new() };
+    match DiscoveryServiceClient::new(channel.clone()).watch(request).await {
+        Ok(_) => bail!("expected {code:?}, saw a stream"),
+        Err(status) => same("the refusal", status.code(), code),
+    }
+}
+
+const CHANGING: usize = 2000;
+const HEALTHY: usize = 40;
+const SLOW: usize = 10;
+
+async fn f56(bench: Bench) -> Found {
+    let server = Arc::new(bench.start(&[]).await?);
+    native::register_all(&server.channel().await?, fleet("FLOOD", CHANGING)).await?;
+    let mut slow = Vec::new();
+    for _ in 0..SLOW {
+        // A connection each: one that is full would hold up all its streams.
+        let mut watcher = Watcher::open(&server.channel().await?, spec(None, SECOND)).await?;
+        watcher.settle().await?;
+        slow.push(watcher);
+    }
+    let mut healthy = Vec::new();
+    for _ in 0..HEALTHY {
+        let mut watcher = Watcher::open(&server.channel().await?, spec(None, SECOND)).await?;
+        watcher.settle().await?;
+        healthy.push(watcher);
+    }
+    let before = server.rest.resident().await?;
+    let lasts = bench.seconds(10, 300);
+    let writer = tokio::spawn(change(Arc::clone(&server), Instant::now() + lasts));
+    let readers: Vec<JoinHandle<anyhow::Result<Watcher>>> = healthy
+        .into_iter()
+        .map(|mut watcher| {
+            tokio::spawn(async move {
+                watcher.listen(lasts).await?;
+                Ok(watcher)
+            })
+        })
+        .collect();
+    let times = writer.await??;
+    let grown = server.rest.resident().await?.saturating_sub(before);
+    let last = head(&server).await?;
+    for reader in readers {
+        catch_up(&mut reader.await??, last).await?;
+    }
+    let mut most = 0;
+    for watcher in &mut slow {
+        let before = watcher.view.changes;
+        catch_up(watcher, last).await?;
+        same("instances", watcher.view.held.len(), CHANGING)?;
+        same("resets", watcher.view.resets, 1)?;
+        most = most.max(watcher.view.changes - before);
+    }
+    ensure!(grown < 100 << 20, "memory: expected less than 100 MiB more, saw {}", mebibytes(grown));
+    let stalled = server.rest.metric("heureka_watch_stalled_total").await?;
+    ensure!(stalled < 0.5, "expected none closed for lag, saw {stalled}");
+    Ok(format!(
+        "{} changes in {} s; writes {times}; memory +{}; the slow ones read at most {most} changes when they came back",
+        times.len(),
+        lasts.as_secs(),
+        mebibytes(grown)
+    ))
+}
+
+/// 200 changes a second.
+async fn change(server: Arc<Server>, until: Instant) -> anyhow::Result<Times> {
+    let rest = Rest::new(server.address);
+    let (mut pace, mut times, mut turn) = (interval(Duration::from_millis(5)), Times::default(), 0);
+    while Instant::now() < until {
+        pace.tick().await;
+        let path = format!("/FLOOD/i{}/metadata?turn={turn}", turn % CHANGING);
+        let begun = Instant::now();
+        quiet("change", &rest.put(&path).await?, 200)?;
+        times.push(begun.elapsed());
+        turn += 1;
+    }
+    Ok(times)
+}
+
+async fn f57(bench: Bench) -> Found {
+    let server = bench.start(&[("preservation.mode", "off")]).await?;
+    let (bookmarks, quiet_limit, lasts) =
+        bench.pick((SECOND, 3 * SECOND, 8 * SECOND), (3 * SECOND, 10 * SECOND, 120 * SECOND));
+    server.rest.register(&crate::draft::Draft::new("SELF", "me", "UP", 1).lease(4)).await?;
+    let relay = Relay::start(server.address, quiet_limit).await?;
+    let mut watcher = Watcher::open(&connect(relay.address).await?, spec(Some("QUIET"), bookmarks)).await?;
+    watcher.settle().await?;
+    let begun = watcher.view.revision;
+    let end = Instant::now() + lasts;
+    while Instant::now() < end {
+        // Its own lease, renewed beside the stream, and a change that the selector does not let through.
+        quiet("renewal", &server.rest.beat("SELF", "me", "").await?, 200)?;
+        quiet("change", &server.rest.put("/SELF/me/metadata?k=v").await?, 200)?;
+        watcher.listen(SECOND).await?;
+    }
+    same("streams cut while bookmarks flow", relay.cut(), 0)?;
+    ensure!(watcher.view.revision > begun, "expected bookmarks of an idle selector to advance");
+    let heard = watcher.view.bookmarks;
+    drop(watcher);
+    let (changes, cuts) = cut_again_and_again(&server, bench.pick(4, 12)).await?;
+    Ok(format!(
+        "{} s quiet with {heard} bookmarks: kept; without: cut {cuts} times, {changes} changes each seen once",
+        lasts.as_secs()
+    ))
+}
+
+/// A stream without bookmarks behind a proxy that cuts after 2 s, with a change every 3 s.
+async fn cut_again_and_again(server: &Server, changes: u64) -> anyhow::Result<(u64, u64)> {
+    let relay = Relay::start(server.address, 2 * SECOND).await?;
+    let address = relay.address;
+    let (told, mut heard) = tokio::sync::watch::channel(0);
+    let reader: JoinHandle<anyhow::Result<()>> = tokio::spawn(async move {
+        let mut view = View::default();
+        loop {
+            let mut watcher =
+                Watcher::resume(&connect(address).await?, spec(Some("CUT"), 60 * SECOND), view).await?;
+            while watcher.next().await.is_ok() {
+                told.send_replace(watcher.view.changes);
+            }
+            view = watcher.view;
+            ensure!(view.resets == 1, "expected the first snapshot only, saw {}", view.resets);
+        }
+    });
+    for change in 1..=changes {
+        sleep(3 * SECOND).await;
+        native::register(&server.channel().await?, native::instance("CUT", &format!("i{change}"))).await?;
+    }
+    let all = tokio::time::timeout(10 * SECOND, heard.wait_for(|seen| *seen >= changes)).await;
+    all.context("a change was lost")??;
+    sleep(SECOND).await;
+    let seen = *heard.borrow();
+    ensure!(!reader.is_finished(), "the reader ended: {:?}", reader.await);
+    reader.abort();
+    same("changes that were applied", seen, changes)?;
+    Ok((changes, relay.cut()))
+}
+
+async fn f58(bench: Bench) -> Found {
+    let server = bench.start(&[]).await?;
+    let relay = Relay::start(server.address, Duration::from_secs(3600)).await?;
+    let channel = connect(relay.address).await?;
+    let mut watcher = Watcher::open(&channel, spec(None, 60 * SECOND)).await?;
+    watcher.settle().await?;
+    relay.swallow();
+    let freed = eventually("the server frees the dead stream", 60 * SECOND, || async {
+        Ok(server.rest.metric("heureka_watch_open").await? < 0.5)
+    })
+    .await?;
+    drop(watcher);
+    Ok(format!("freed after {} (35 at most); the client's half runs with the client crate", seconds(freed)))
+}
+
+async fn f59(bench: Bench) -> Found {
+    let (watchers, instances) = bench.pick((200, 1000), (2000, 5000));
+    let first = bench.start(&[]).await?;
+    let token = crowd(&first, watchers, instances, Bytes::new()).await?.0;
+    drop(first);
+    let second = Arc::new(bench.start(&[]).await?);
+    native::register_all(&second.channel().await?, fleet("CROWD", instances)).await?;
+    let before = second.rest.resident().await?;
+    let end = Instant::now() + bench.seconds(3, 30);
+    let writer = tokio::spawn(write_beside(Arc::clone(&second), end));
+    let (_, took) = crowd(&second, watchers, 0, token).await?;
+    let grown = second.rest.resident().await?.saturating_sub(before);
+    let times = writer.await??;
+    let full = second.rest.metric("heureka_watch_started_total").await?;
+    Ok(format!(
+        "{watchers} watchers of {instances} live {} after they came back at once; {full} snapshots, memory +{}; writes beside {times}",
+        seconds(took),
+        mebibytes(grown)
+    ))
+}
+
+/// Opens that many watches at once and reads each to the end of its snapshot; one of their tokens, and the time
+/// until the last was live.
+async fn crowd(
+    server: &Server,
+    watchers: usize,
+    instances: usize,
+    token: Bytes,
+) -> anyhow::Result<(Bytes, Duration)> {
+    if instances > 0 {
+        native::register_all(&server.channel().await?, fleet("CROWD", instances)).await?;
+    }
+    let mut channels = Vec::new();
+    for _ in 0..watchers.div_ceil(100) {
+        channels.push(server.channel().await?);
+    }
+    let begun = Instant::now();
+    let mut tasks = JoinSet::new();
+    for number in 0..watchers {
+        tasks.spawn(tally(channels[number / 100].clone(), token.clone()));
+    }
+    let mut last = Bytes::new();
+    while let Some(done) = tasks.join_next().await {
+        last = done??;
+    }
+    Ok((last, begun.elapsed()))
+}
+
+/// Reads a snapshot without keeping it; its digest must be that of what came. Changes that writers make beside it
+/// leave the digest out.
+async fn tally(channel: Channel, token: Bytes) -> anyhow::Result<Bytes> {
+    let mut stream =
+        open(&channel, v1::WatchSpec { resume_token: token, ..spec(Some("CROWD"), 60 * SECOND) }).await?;
+    let mut digest = SetDigest::default();
+    loop {
+        let message = stream.message().await?.context("the stream ended within its snapshot")?;
+        match message.event.and_then(|event| event.event) {
+            Some(Event::SnapshotBegin(begin)) => same("mode", begin.mode(), v1::SnapshotMode::Full)?,
+            Some(Event::Changes(batch)) => {
+                for change in batch.changes {
+                    let key = InstanceKey::from(change.key.unwrap_or_default());
+                    let version = Version::from(change.version.unwrap_or_default());
+                    digest.add(instance_hash(key.as_ref(), &version), Status::Up);
+                }
+            }
+            Some(Event::SnapshotEnd(end)) => {
+                if let Some(expected) = end.digest {
+                    same("digest", v1::SetDigest::from(digest), expected)?;
+                }
+                return Ok(end.resume_token);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Registrations of another application while the crowd comes.
+async fn write_beside(server: Arc<Server>, until: Instant) -> anyhow::Result<Times> {
+    let channel = server.channel().await?;
+    let (mut pace, mut times, mut number) = (interval(Duration::from_millis(10)), Times::default(), 0);
+    while Instant::now() < until {
+        pace.tick().await;
+        let begun = Instant::now();
+        native::register(&channel, native::instance("BESIDE", &format!("b{number}"))).await?;
+        times.push(begun.elapsed());
+        number += 1;
+    }
+    Ok(times)
+}
+
+async fn f60(bench: Bench) -> Found {
+    let server = bench.start(&[]).await?;
+    let channel = server.channel().await?;
+    let instances = (0..10_000).map(|number| {
+        let mut instance = native::instance("LARGE", &format!("i{number}"));
+        instance.metadata.insert("k".to_owned(), format!("{number:01024}"));
+        instance
+    });
+    native::register_all(&channel, instances.collect()).await?;
+    let begun = Instant::now();
+    let mut watcher = Watcher::open(&channel, spec(None, SECOND)).await?;
+    while watcher.next().await? != Heard::End {
+        same("nothing is shown before the end", watcher.view.held.len(), 0)?;
+    }
+    let took = begun.elapsed();
+    same("instances", watcher.view.held.len(), 10_000)?;
+    ensure!(
+        watcher.view.largest_message < 1 << 20,
+        "message: expected below 1 MiB, saw {}",
+        watcher.view.largest_message
+    );
+    let (listed, pages) = list(&channel).await?;
+    same("listed", listed, 10_000)?;
+    let mut large = native::instance("LARGE", "too-large");
+    for number in 0..3 {
+        large.metadata.insert(format!("k{number}"), "x".repeat(250 << 10));
+    }
+    let status = native::register(&channel, large).await.err().context("too large: expected a refusal")?;
+    same("too large", status.code(), tonic::Code::InvalidArgument)?;
+    Ok(format!(
+        "10,000 instances of 1 KiB in {}, largest message {}; listed in {pages} pages",
+        seconds(took),
+        mebibytes(watcher.view.largest_message as u64)
+    ))
+}
+
+async fn list(channel: &Channel) -> anyhow::Result<(usize, usize)> {
+    let mut client = DiscoveryServiceClient::new(channel.clone());
+    let (mut listed, mut pages, mut token) = (0, 0, String::new());
+    loop {
+        let request = v1::ListInstancesRequest { page_size: 5000, page_token: token, ..Default::default() };
+        let page = client.list_instances(request).await?.into_inner();
+        listed += page.instances.len();
+        pages += 1;
+        token = page.next_page_token;
+        if token.is_empty() {
+            return Ok((listed, pages));
+        }
+    }
+}
