@@ -17,6 +17,8 @@ use crate::rest::Rest;
 const START: Duration = Duration::from_secs(20);
 /// Kills the server unless told that it has ended: this program may be killed itself.
 const GUARD: &str = r#"read -r word || kill -s KILL "$0" 2>/dev/null"#;
+/// The window of HTTP/2 that nobody has widened.
+const WINDOW: u32 = 65_535;
 /// Lines of its complaints that are kept for a message.
 const COMPLAINTS: usize = 64;
 
@@ -136,9 +138,21 @@ impl Guard {
 /// # Errors
 /// There is none to be had.
 pub(crate) async fn connect(address: SocketAddr) -> anyhow::Result<Channel> {
+    endpoint(address)?.connect().await.with_context(|| format!("cannot connect to {address}"))
+}
+
+/// A gRPC connection that lets in no more unread data than the protocol grants by itself.
+///
+/// # Errors
+/// There is none to be had.
+pub(crate) async fn connect_narrow(address: SocketAddr) -> anyhow::Result<Channel> {
     let endpoint =
-        Endpoint::from_shared(format!("http://{address}"))?.connect_timeout(Duration::from_secs(5));
+        endpoint(address)?.initial_stream_window_size(WINDOW).initial_connection_window_size(WINDOW);
     endpoint.connect().await.with_context(|| format!("cannot connect to {address}"))
+}
+
+fn endpoint(address: SocketAddr) -> anyhow::Result<Endpoint> {
+    Ok(Endpoint::from_shared(format!("http://{address}"))?.connect_timeout(Duration::from_secs(5)))
 }
 
 /// Lines as they come; what nobody takes is dropped.

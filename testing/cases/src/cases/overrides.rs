@@ -110,7 +110,6 @@ async fn f45(bench: Bench) -> Found {
     while let Some(done) = tasks.join_next().await {
         done??;
     }
-    server.rest.register(&Draft::new("FL", "f1", "UP", FLAPS)).await?;
     is(&server, "FL", "f1", "UP").await?;
     let up = |app: &'static str, count| {
         move |view: &crate::watcher::View| {

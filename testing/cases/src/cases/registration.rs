@@ -244,7 +244,7 @@ async fn f12(bench: Bench) -> Found {
     let told = match &answer {
         Ok(answer) => {
             code("20 MB", answer, 413)?;
-            ensure!(answer.text().contains("1 MiB"), "expected the limit, saw {}", answer.start());
+            ensure!(answer.text().contains("1048576"), "expected the limit, saw {}", answer.start());
             answer.start()
         }
         Err(_) => "closed".to_owned(),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use bytes::Bytes;
+use futures_util::future::try_join_all;
 use heureka_model::{InstanceKey, SetDigest, Status, Version, instance_hash};
 use heureka_proto::v1;
 use heureka_proto::v1::discovery_service_client::DiscoveryServiceClient;
@@ -19,7 +20,7 @@ use crate::figures::{Times, mebibytes, seconds};
 use crate::native;
 use crate::relay::Relay;
 use crate::rest::Rest;
-use crate::server::{Server, connect};
+use crate::server::{Server, connect, connect_narrow};
 use crate::watcher::{Heard, View, Watcher, open, spec};
 
 pub(crate) const CASES: &[Case] = &[
@@ -35,6 +36,15 @@ const SECOND: Duration = Duration::from_secs(1);
 
 fn fleet(app: &str, count: usize) -> Vec<v1::Instance> {
     (0..count).map(|number| native::instance(app, &format!("i{number}"))).collect()
+}
+
+/// As [`fleet`], each with metadata of that size.
+fn padded(app: &str, count: usize, size: usize) -> Vec<v1::Instance> {
+    let mut instances = fleet(app, count);
+    for (number, instance) in instances.iter_mut().enumerate() {
+        instance.metadata.insert("k".to_owned(), format!("{number:0size$}"));
+    }
+    instances
 }
 
 async fn head(server: &Server) -> anyhow::Result<u64> {
@@ -111,16 +121,21 @@ async fn refused(
 }
 
 const CHANGING: usize = 2000;
+/// Those of them that change.
+const HOT: usize = 200;
 const HEALTHY: usize = 40;
 const SLOW: usize = 10;
 
 async fn f56(bench: Bench) -> Found {
     let server = Arc::new(bench.start(&[]).await?);
-    native::register_all(&server.channel().await?, fleet("FLOOD", CHANGING)).await?;
+    // Those that change are large, so that the changes leave the short memory in which each of them is kept.
+    let mut instances = padded("FLOOD", HOT, 8 << 10);
+    instances.extend(fleet("FLOOD", CHANGING).split_off(HOT));
+    native::register_all(&server.channel().await?, instances).await?;
     let mut slow = Vec::new();
     for _ in 0..SLOW {
         // A connection each: one that is full would hold up all its streams.
-        let mut watcher = Watcher::open(&server.channel().await?, spec(None, SECOND)).await?;
+        let mut watcher = Watcher::open(&connect_narrow(server.address).await?, spec(None, SECOND)).await?;
         watcher.settle().await?;
         slow.push(watcher);
     }
@@ -131,8 +146,9 @@ async fn f56(bench: Bench) -> Found {
         healthy.push(watcher);
     }
     let before = server.rest.resident().await?;
-    let lasts = bench.seconds(10, 300);
-    let writer = tokio::spawn(change(Arc::clone(&server), Instant::now() + lasts));
+    let changes = bench.pick(2000, 60_000);
+    let lasts = PACE * u32::try_from(changes)?;
+    let writer = tokio::spawn(change(Arc::clone(&server), changes));
     let readers: Vec<JoinHandle<anyhow::Result<Watcher>>> = healthy
         .into_iter()
         .map(|mut watcher| {
@@ -148,15 +164,14 @@ async fn f56(bench: Bench) -> Found {
     for reader in readers {
         catch_up(&mut reader.await??, last).await?;
     }
-    let mut most = 0;
-    for watcher in &mut slow {
-        let before = watcher.view.changes;
-        catch_up(watcher, last).await?;
-        same("instances", watcher.view.held.len(), CHANGING)?;
-        same("resets", watcher.view.resets, 1)?;
-        most = most.max(watcher.view.changes - before);
-    }
+    let most = try_join_all(slow.iter_mut().map(|watcher| come_back(watcher, last))).await?;
+    let most = most.into_iter().max().unwrap_or_default();
     ensure!(grown < 100 << 20, "memory: expected less than 100 MiB more, saw {}", mebibytes(grown));
+    // What stood in the windows and once more each key that changed since: far fewer than there were changes.
+    ensure!(
+        most * 2 < changes as u64,
+        "slow readers: expected the latest of each key, saw {most} of {changes}"
+    );
     let stalled = server.rest.metric("heureka_watch_stalled_total").await?;
     ensure!(stalled < 0.5, "expected none closed for lag, saw {stalled}");
     Ok(format!(
@@ -167,17 +182,27 @@ async fn f56(bench: Bench) -> Found {
     ))
 }
 
-/// 200 changes a second.
-async fn change(server: Arc<Server>, until: Instant) -> anyhow::Result<Times> {
+/// What a watcher reads that has not read for long: how many changes it takes until it is up to date.
+async fn come_back(watcher: &mut Watcher, revision: u64) -> anyhow::Result<u64> {
+    let before = watcher.view.changes;
+    catch_up(watcher, revision).await?;
+    same("instances", watcher.view.held.len(), CHANGING)?;
+    same("resets", watcher.view.resets, 1)?;
+    Ok(watcher.view.changes - before)
+}
+
+/// Time between two changes.
+const PACE: Duration = Duration::from_millis(5);
+
+async fn change(server: Arc<Server>, changes: usize) -> anyhow::Result<Times> {
     let rest = Rest::new(server.address);
-    let (mut pace, mut times, mut turn) = (interval(Duration::from_millis(5)), Times::default(), 0);
-    while Instant::now() < until {
+    let (mut pace, mut times) = (interval(PACE), Times::default());
+    for turn in 0..changes {
         pace.tick().await;
-        let path = format!("/FLOOD/i{}/metadata?turn={turn}", turn % CHANGING);
+        let path = format!("/FLOOD/i{}/metadata?turn={turn}", turn % HOT);
         let begun = Instant::now();
         quiet("change", &rest.put(&path).await?, 200)?;
         times.push(begun.elapsed());
-        turn += 1;
     }
     Ok(times)
 }
@@ -348,12 +373,7 @@ async fn write_beside(server: Arc<Server>, until: Instant) -> anyhow::Result<Tim
 async fn f60(bench: Bench) -> Found {
     let server = bench.start(&[]).await?;
     let channel = server.channel().await?;
-    let instances = (0..10_000).map(|number| {
-        let mut instance = native::instance("LARGE", &format!("i{number}"));
-        instance.metadata.insert("k".to_owned(), format!("{number:01024}"));
-        instance
-    });
-    native::register_all(&channel, instances.collect()).await?;
+    native::register_all(&channel, padded("LARGE", 10_000, 1 << 10)).await?;
     let begun = Instant::now();
     let mut watcher = Watcher::open(&channel, spec(None, SECOND)).await?;
     while watcher.next().await? != Heard::End {
