@@ -7,6 +7,7 @@ mod documents;
 mod field_cases;
 mod hostile;
 mod lists;
+mod merges;
 mod readers;
 mod replay;
 mod support;
