@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that meets the unexpected fails by panicking")]
 
+mod contract;
 mod deviations;
 mod documents;
 mod field_cases;

@@ -276,6 +276,16 @@ proptest! {
     }
 }
 
+/// The first edition of XML has no such letter in names, and parsers in use go by it.
+#[tokio::test]
+async fn a_letter_of_a_rare_script_in_a_key_is_read_by_all() {
+    let server = Server::new();
+    let draft = crate::support::Draft::new("A", "i", "UP", 1).extra(",\"metadata\":{\"\u{fdfc}\":\"v\"}");
+    server.register(&draft).await;
+    read_everything(&server, &Seen::from([("A".to_owned(), "i".to_owned())])).await;
+    assert!(server.get_xml("").await.text().contains("<_.fdfc>v<"));
+}
+
 /// A list with one instance, as every reader wants it.
 fn sound() -> Value {
     let lease = json!({"renewalIntervalInSecs": 30, "durationInSecs": 90, "registrationTimestamp": 1,
