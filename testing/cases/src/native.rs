@@ -23,6 +23,20 @@ pub(crate) fn key(app: &str, id: &str) -> v1::InstanceKey {
     v1::InstanceKey { namespace: String::new(), app: app.to_owned(), id: id.to_owned() }
 }
 
+/// So many instances of an application.
+pub(crate) fn fleet(app: &str, count: usize) -> Vec<v1::Instance> {
+    (0..count).map(|number| instance(app, &format!("i{number}"))).collect()
+}
+
+/// As [`fleet`], each with metadata of that size.
+pub(crate) fn padded(app: &str, count: usize, size: usize) -> Vec<v1::Instance> {
+    let mut instances = fleet(app, count);
+    for (number, instance) in instances.iter_mut().enumerate() {
+        instance.metadata.insert("k".to_owned(), format!("{number:0size$}"));
+    }
+    instances
+}
+
 /// Registers without a writer.
 ///
 /// # Errors

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use tonic::transport::{Channel, Endpoint};
 
 use crate::case::Bench;
@@ -62,21 +62,21 @@ impl Server {
         command.args(["--listen", "127.0.0.1:0", "--log", "warn"]).process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
-        let guard = Guard::of(&child);
+        // Without its guard it must not stay.
+        let guard = Guard::of(&child).inspect_err(|_| drop((child.kill(), child.wait())))?;
         let told = lines(child.stdout.take());
         let complained = lines(child.stderr.take());
         let address = told.recv_timeout(START).ok().and_then(|line| address(&line));
-        // From here on the end of the value ends the process.
         let unknown = SocketAddr::from(([127, 0, 0, 1], 0));
-        let address_known = address.is_some();
-        let address = address.unwrap_or(unknown);
-        let server = Self { child, guard: guard?, address, rest: Rest::new(address) };
-        ensure!(
-            address_known,
-            "no address was told: {}",
-            complained.try_iter().collect::<Vec<_>>().join(" ")
-        );
-        Ok(server)
+        let (told, address) = (address.is_some(), address.unwrap_or(unknown));
+        let server = Self { child, guard, address, rest: Rest::new(address) };
+        if told {
+            return Ok(server);
+        }
+        // Ends it, so that its complaints have an end.
+        drop(server);
+        let complaints: Vec<String> = complained.iter().collect();
+        bail!("it told no address; its complaints: {:?}", complaints.join(" "))
     }
 
     /// A gRPC connection of its own.
@@ -212,6 +212,6 @@ mod tests {
         let told = format!("{:#}", bench("/nowhere/heureka").start(&[]).await.unwrap_err());
         assert!(told.starts_with("cannot start /nowhere/heureka: "), "{told}");
         let told = format!("{:#}", bench("false").start(&[]).await.unwrap_err());
-        assert!(told.contains("no address was told"), "{told}");
+        assert!(told.contains("it told no address"), "{told}");
     }
 }

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod clocks;
+mod crowds;
 mod deltas;
 mod formats;
 mod lifecycle;
@@ -28,6 +29,7 @@ pub(crate) fn all() -> Vec<Case> {
         overrides::CASES,
         CLUSTER,
         streams::CASES,
+        crowds::CASES,
         subscribers::CASES,
         addresses::CASES,
         scale::CASES,

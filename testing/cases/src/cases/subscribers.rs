@@ -89,7 +89,7 @@ async fn f65(bench: Bench) -> Found {
     let table: [(&str, &str, Vec<u8>, &[Code]); 8] = [
         ("an empty registration", register, Vec::new(), &[Code::InvalidArgument]),
         ("an empty renewal", renew, Vec::new(), &[Code::InvalidArgument]),
-        ("every optional member unset", register, only_key, &[Code::Ok, Code::InvalidArgument]),
+        ("every optional member unset", register, only_key, &[Code::Ok]),
         ("an unknown member", renew, unknown_field, &[Code::Ok]),
         ("an unknown status in a renewal", renew, unknown_status, &[Code::Ok, Code::InvalidArgument]),
         ("an unknown status", register, odd_status, &[Code::Ok, Code::InvalidArgument]),
