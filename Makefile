@@ -21,6 +21,7 @@ docs:
 bench:
 	cargo run --release --locked --package heureka-bench
 
+# For example: make cases CASES="F26 F56 --full"
 cases:
 	cargo build --release --locked --package heureka-server
 	cargo run --release --locked --package heureka-cases -- --server target/release/heureka $(CASES)
