@@ -19,12 +19,28 @@ const FILES: [&str; 5] = [
 
 const PACKAGE: &str = "heureka.registry.v1";
 
-/// Fields whose entries a server encodes once and sends to many. On the wire a message inside a message is its length
-/// and its bytes, so a field of bytes says the same.
-const ENCODED_ONCE: [(&str, &str); 2] = [("ChangeBatch", "changes"), ("ListInstancesResponse", "instances")];
+/// Fields that a server has as bytes: entries that it encodes once and sends to many, entries that it reads one at a
+/// time, and texts that it only looks up. On the wire a message or a text is its length and its bytes, so a field of
+/// bytes says the same.
+const AS_BYTES: [(&str, &[&str]); 5] = [
+    ("ChangeBatch", &["changes"]),
+    ("ListInstancesResponse", &["instances"]),
+    ("BatchRegisterRequest", &["requests"]),
+    ("BatchRenewRequest", &["requests"]),
+    ("InstanceKey", &["namespace", "app", "id"]),
+];
 
-/// Those messages and what holds them; all others are the same on both sides.
-const SERVED: [&str; 4] = ["ChangeBatch", "WatchEvent", "WatchResponse", "ListInstancesResponse"];
+/// Those messages and what holds them on the side of the server; all others are the same on both sides.
+const SERVED: [&str; 8] = [
+    "ChangeBatch",
+    "WatchEvent",
+    "WatchResponse",
+    "ListInstancesResponse",
+    "BatchRegisterRequest",
+    "BatchRenewRequest",
+    "InstanceKey",
+    "RenewRequest",
+];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=build.rs");
@@ -44,13 +60,12 @@ fn contract() -> tonic_prost_build::Builder {
         .codec_path("crate::codec::BoundedCodec")
 }
 
-/// The discovery service as a server offers it: the contract, with changes and listed instances as bytes.
+/// The services as a server offers them: the contract, with some fields as bytes.
 fn compile_served(mut descriptors: FileDescriptorSet, out: &Path) -> Result<(), Box<dyn std::error::Error>> {
     fs::create_dir_all(out)?;
     let mut builder = contract().build_client(false).out_dir(out);
     for file in descriptors.file.iter_mut().filter(|file| file.package() == PACKAGE) {
-        file.service.retain(|service| service.name() == "DiscoveryService");
-        file.message_type.iter_mut().for_each(encode_once);
+        file.message_type.iter_mut().for_each(retype);
         let messages = file.message_type.iter().map(DescriptorProto::name);
         let enums = file.enum_type.iter().map(prost_types::EnumDescriptorProto::name);
         for name in messages.chain(enums).filter(|name| !SERVED.contains(name)) {
@@ -60,12 +75,11 @@ fn compile_served(mut descriptors: FileDescriptorSet, out: &Path) -> Result<(), 
     Ok(builder.compile_fds(descriptors)?)
 }
 
-fn encode_once(message: &mut DescriptorProto) {
-    let name = message.name().to_owned();
-    for field in &mut message.field {
-        if ENCODED_ONCE.contains(&(&name, field.name())) {
-            field.set_type(Type::Bytes);
-            field.type_name = None;
-        }
+fn retype(message: &mut DescriptorProto) {
+    let name = message.name();
+    let Some((_, fields)) = AS_BYTES.iter().find(|(known, _)| *known == name) else { return };
+    for field in message.field.iter_mut().filter(|field| fields.contains(&field.name())) {
+        field.set_type(Type::Bytes);
+        field.type_name = None;
     }
 }

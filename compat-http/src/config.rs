@@ -41,7 +41,7 @@ impl Default for Config {
 impl Config {
     /// The part of the cache that documents of single applications have.
     pub(crate) fn applications_max_bytes(&self) -> usize {
-        self.cache_max_bytes / 8
+        self.cache_max_bytes / 4
     }
 
     /// The part that lists have.

@@ -13,7 +13,7 @@ use tonic::Status;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic_prost::ProstDecoder;
 
-use crate::v1;
+use crate::{served, v1};
 
 /// Entries of a list that are built at most: the most that any call takes, `BatchRenew`. Calls that take fewer
 /// say so themselves.
@@ -149,13 +149,25 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
+const REQUESTS: &[List] = &[List { field: "requests", path: &[1] }];
+
 impl Bounded for v1::BatchRegisterRequest {
-    const LISTS: &'static [List] = &[List { field: "requests", path: &[1] }];
+    const LISTS: &'static [List] = REQUESTS;
+}
+
+impl Bounded for served::BatchRegisterRequest {
+    const LISTS: &'static [List] = REQUESTS;
 }
 
 impl Bounded for v1::BatchRenewRequest {
-    const LISTS: &'static [List] = &[List { field: "requests", path: &[1] }];
+    const LISTS: &'static [List] = REQUESTS;
 }
+
+impl Bounded for served::BatchRenewRequest {
+    const LISTS: &'static [List] = REQUESTS;
+}
+
+impl Bounded for served::RenewRequest {}
 
 impl Bounded for v1::ListInstancesRequest {
     const LISTS: &'static [List] = &[List { field: "selectors", path: &[1] }];
@@ -211,11 +223,11 @@ mod tests {
     fn each_list_is_bounded_under_its_name() {
         let (more, most) = (MAX_ENTRIES + 1, MAX_ENTRIES);
         let batch = |count| requests(count).encode_to_vec();
-        assert_bounded::<v1::BatchRegisterRequest>(&batch(more), &batch(most), "requests");
+        assert_bounded::<served::BatchRegisterRequest>(&batch(more), &batch(most), "requests");
         let batch = |count| {
             v1::BatchRenewRequest { requests: vec![v1::RenewRequest::default(); count] }.encode_to_vec()
         };
-        assert_bounded::<v1::BatchRenewRequest>(&batch(more), &batch(most), "requests");
+        assert_bounded::<served::BatchRenewRequest>(&batch(more), &batch(most), "requests");
         let list = |count| {
             let selectors = vec![v1::InstanceSelector::default(); count];
             v1::ListInstancesRequest { selectors, ..v1::ListInstancesRequest::default() }.encode_to_vec()

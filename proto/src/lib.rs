@@ -18,8 +18,9 @@ pub mod v1 {
     include!(concat!(env!("OUT_DIR"), "/heureka.registry.v1.rs"));
 }
 
-/// The discovery service as a server offers it: the same wire as [`v1`], but changes and listed instances are
-/// handed over as bytes, so that each is encoded once for all who are told of it.
+/// The services as a server offers them: the same wire as [`v1`], but changes and listed instances are handed over as
+/// bytes, so that each is encoded once for all who are told of it, and entries of batches and keys of renewals come as
+/// bytes, so that what is only looked up is not copied and what is read is read one at a time.
 #[expect(
     unused_qualifications,
     clippy::allow_attributes,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use heureka_model::{InstanceKey, Invalid, KeyRef, canonical_app};
 
-use crate::v1;
+use crate::{served, v1};
 
 /// A key as it stands in a message, its application in upper case. Allocates only when that changes it, so that
 /// a renewal does not.
@@ -22,13 +22,30 @@ impl<'a> BorrowedKey<'a> {
     /// `key`, `key.app` or `key.id` is absent.
     pub fn required(key: Option<&'a v1::InstanceKey>) -> Result<Self, Invalid> {
         let key = key.ok_or_else(|| Invalid::missing("key"))?;
-        if key.app.is_empty() {
+        Self::new(&key.namespace, &key.app, &key.id)
+    }
+
+    /// The same of a key whose texts have not been read yet.
+    ///
+    /// # Errors
+    /// As [`required`](Self::required), or a text is no UTF-8.
+    pub fn unread(key: Option<&'a served::InstanceKey>) -> Result<Self, Invalid> {
+        let key = key.ok_or_else(|| Invalid::missing("key"))?;
+        let text = |field: &str, bytes: &'a [u8]| {
+            std::str::from_utf8(bytes).map_err(|_| Invalid::malformed(field, "is no UTF-8"))
+        };
+        let namespace = text("key.namespace", &key.namespace)?;
+        Self::new(namespace, text("key.app", &key.app)?, text("key.id", &key.id)?)
+    }
+
+    fn new(namespace: &'a str, app: &'a str, id: &'a str) -> Result<Self, Invalid> {
+        if app.is_empty() {
             return Err(Invalid::missing("key.app"));
         }
-        if key.id.is_empty() {
+        if id.is_empty() {
             return Err(Invalid::missing("key.id"));
         }
-        Ok(Self { namespace: &key.namespace, app: canonical_app(&key.app), id: &key.id })
+        Ok(Self { namespace, app: canonical_app(app), id })
     }
 
     /// The same key for a look-up.
@@ -57,6 +74,8 @@ impl From<InstanceKey> for v1::InstanceKey {
 
 #[cfg(test)]
 mod tests {
+    use prost::Message as _;
+
     use super::*;
 
     fn key(app: &str, id: &str) -> v1::InstanceKey {
@@ -69,6 +88,19 @@ mod tests {
         assert_eq!(field(None), "key");
         assert_eq!(field(Some(&key("", "n1"))), "key.app");
         assert_eq!(field(Some(&key("web", ""))), "key.id");
+    }
+
+    #[test]
+    fn a_key_that_is_read_late_is_the_same_and_names_what_is_no_text() {
+        let late = |message: &v1::InstanceKey| {
+            served::InstanceKey::decode(message.encode_to_vec().as_slice()).unwrap()
+        };
+        for message in [key("web", "Node-1"), key("WEB", "ä"), key("", "n1"), key("web", "")] {
+            assert_eq!(BorrowedKey::unread(Some(&late(&message))), BorrowedKey::required(Some(&message)));
+        }
+        assert_eq!(BorrowedKey::unread(None), BorrowedKey::required(None));
+        let broken = served::InstanceKey { id: vec![0xff].into(), ..late(&key("web", "n1")) };
+        assert_eq!(BorrowedKey::unread(Some(&broken)).unwrap_err().field, "key.id");
     }
 
     #[test]

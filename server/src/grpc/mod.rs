@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use axum::Router;
 use heureka_model::Clock;
-use heureka_proto::{served, v1};
+use heureka_proto::served;
 use heureka_registry::Registry;
 use http::{HeaderMap, Request, Response, header};
 use tokio::sync::Semaphore;
@@ -42,7 +42,7 @@ use self::parting::Parting;
 use self::registrar::Registrar;
 pub(crate) use self::seats::Watches;
 
-type RegistryServer = v1::registry_service_server::RegistryServiceServer<Registrar>;
+type RegistryServer = served::registry_service_server::RegistryServiceServer<Registrar>;
 type DiscoveryServer = served::discovery_service_server::DiscoveryServiceServer<Discovery>;
 
 const BATCH_METHODS: [&str; 2] = ["BatchRegister", "BatchRenew"];
@@ -162,7 +162,7 @@ fn with_registry(mut router: Router, core: &Arc<Core>, limits: &Limits) -> Route
             .accept_compressed(CompressionEncoding::Gzip)
             .max_decoding_message_size(limit)
     };
-    let name = v1::registry_service_server::SERVICE_NAME;
+    let name = served::registry_service_server::SERVICE_NAME;
     for method in BATCH_METHODS {
         router = router.route_service(&format!("/{name}/{method}"), exposed(service(limits.batch), limits));
     }
@@ -199,7 +199,7 @@ impl Health {
     }
 
     async fn set(&self, status: ServingStatus) {
-        self.0.set_service_status(v1::registry_service_server::SERVICE_NAME, status).await;
+        self.0.set_service_status(served::registry_service_server::SERVICE_NAME, status).await;
         self.0.set_service_status(served::discovery_service_server::SERVICE_NAME, status).await;
     }
 }

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use heureka_model::{DrainPlan, Instance, Invalid, KeyRef, Now, Problem, Registration, Status};
 use heureka_proto::convert::{BorrowedKey, duration, status, status_number, wire_duration};
-use heureka_proto::v1;
-use heureka_proto::v1::registry_service_server::RegistryService;
+use heureka_proto::served::registry_service_server::RegistryService;
+use heureka_proto::{served, v1};
 use heureka_registry::{
     Beat, Claim, MetadataPatch, Origin, RegisterMode, Registered, Renewed, SetOverride, Writer,
 };
+use prost::Message;
 use tonic::{Extensions, Request, Response};
 
 use super::core::{Core, origin};
@@ -45,16 +47,17 @@ impl RegistryService for Registrar {
 
     async fn batch_register(
         &self,
-        request: Request<v1::BatchRegisterRequest>,
+        request: Request<served::BatchRegisterRequest>,
     ) -> Answer<v1::BatchRegisterResponse> {
         let call = self.call(request.extensions());
-        let requests = request.into_inner().requests;
+        let requests = &request.get_ref().requests;
         bounded(requests.len(), MAX_REGISTER_ITEMS)?;
-        let results = requests.into_iter().map(|request| result(self.register_one(request, &call))).collect();
+        let register = |entry: &Bytes| result(entry_of(entry).and_then(|one| self.register_one(one, &call)));
+        let results = requests.iter().map(register).collect();
         Ok(Response::new(v1::BatchRegisterResponse { header: self.header(&call), results }))
     }
 
-    async fn renew(&self, request: Request<v1::RenewRequest>) -> Answer<v1::RenewResponse> {
+    async fn renew(&self, request: Request<served::RenewRequest>) -> Answer<v1::RenewResponse> {
         let call = self.call(request.extensions());
         let renewed = self.renew_one(request.get_ref(), &call)?;
         Ok(Response::new(v1::RenewResponse {
@@ -63,7 +66,10 @@ impl RegistryService for Registrar {
         }))
     }
 
-    async fn batch_renew(&self, request: Request<v1::BatchRenewRequest>) -> Answer<v1::BatchRenewResponse> {
+    async fn batch_renew(
+        &self,
+        request: Request<served::BatchRenewRequest>,
+    ) -> Answer<v1::BatchRenewResponse> {
         let call = self.call(request.extensions());
         let requests = &request.get_ref().requests;
         bounded(requests.len(), MAX_RENEW_ITEMS)?;
@@ -156,8 +162,8 @@ impl Registrar {
         }
     }
 
-    fn renew_one(&self, request: &v1::RenewRequest, call: &Call) -> Result<Renewed, Fault> {
-        let key = BorrowedKey::required(request.key.as_ref()).map_err(Fault::request)?;
+    fn renew_one(&self, request: &served::RenewRequest, call: &Call) -> Result<Renewed, Fault> {
+        let key = BorrowedKey::unread(request.key.as_ref()).map_err(Fault::request)?;
         let beat = match &request.writer {
             Some(sent) => Beat::Writer(writer(sent).map_err(Fault::request)?),
             None => Beat::Plain,
@@ -166,11 +172,11 @@ impl Registrar {
         Ok(self.core.registry.renew(key.as_ref(), beat, status, &call.origin, call.now)?)
     }
 
-    fn renew_all(&self, requests: &[v1::RenewRequest], call: &Call) -> v1::BatchRenewResponse {
+    fn renew_all(&self, requests: &[Bytes], call: &Call) -> v1::BatchRenewResponse {
         let mut failures = Vec::new();
         let mut next: Option<Duration> = None;
-        for (index, request) in (0..).zip(requests) {
-            match self.renew_one(request, call) {
+        for (index, entry) in (0..).zip(requests) {
+            match entry_of(entry).and_then(|one| self.renew_one(&one, call)) {
                 Ok(renewed) => next = Some(next.map_or(renewed.next, |next| next.min(renewed.next))),
                 Err(fault) => failures.push(v1::BatchRenewFailure { index, status: Some(fault.into()) }),
             }
@@ -192,6 +198,11 @@ fn bounded(actual: usize, limit: usize) -> Result<(), Fault> {
         return Err(Fault::invalid(Reason::TooManyItems, invalid));
     }
     Ok(())
+}
+
+/// Reads an entry of a batch. One that cannot be read fails alone.
+fn entry_of<M: Message + Default>(entry: &Bytes) -> Result<M, Fault> {
+    M::decode(entry.clone()).map_err(|error| Fault::new(Reason::MalformedMessage, error.to_string()))
 }
 
 fn result(outcome: Result<v1::RegisterResponse, Fault>) -> v1::BatchRegisterResult {

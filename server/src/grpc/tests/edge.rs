@@ -3,6 +3,7 @@
 use axum::body::Body;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use futures_util::{StreamExt as _, stream};
+use heureka_proto::served;
 use http::{Request, Response, StatusCode};
 use proptest::prelude::*;
 use prost::Message as _;
@@ -63,6 +64,46 @@ async fn unreadable_messages_are_invalid_arguments() {
         assert_eq!((code, reason.as_str()), (Code::InvalidArgument, "MALFORMED_MESSAGE"));
     }
     assert_eq!(server.registry.head(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unreadable_entry_of_a_batch_fails_alone() {
+    let server = Server::start().await;
+    let good = |id: &str| v1::RegisterRequest { instance: Some(instance("web", id)), ..Default::default() };
+    let wrong_type = Bytes::from_static(&[0x0a, 0x02, 0x10, 0x01, 0xff]);
+    let entries = [good("a").encode_to_vec().into(), wrong_type.clone(), good("b").encode_to_vec().into()];
+    let batch = served::BatchRegisterRequest { requests: entries.to_vec() }.encode_to_vec();
+    let batch = accepted(&server, "BatchRegister", &batch).await;
+    let answer = v1::BatchRegisterResponse::decode(batch.as_slice()).unwrap();
+    let reasons = answer.results.iter().map(|one| one.status.as_ref().unwrap().reason.as_str());
+    assert_eq!(reasons.collect::<Vec<_>>(), ["", "MALFORMED_MESSAGE", ""]);
+    assert_eq!(server.registry.stats().instances, 2);
+
+    let beat = |id: &'static str| {
+        let request = v1::RenewRequest { key: Some(key("web", id)), ..Default::default() };
+        Bytes::from(request.encode_to_vec())
+    };
+    let no_text = Bytes::from_static(&[0x0a, 0x06, 0x12, 0x01, 0xff, 0x1a, 0x01, b'a']);
+    let entries = [beat("a"), wrong_type, no_text, beat("b"), beat("nobody")];
+    let batch = served::BatchRenewRequest { requests: entries.to_vec() }.encode_to_vec();
+    let answer =
+        v1::BatchRenewResponse::decode(accepted(&server, "BatchRenew", &batch).await.as_slice()).unwrap();
+    let told = |one: &v1::BatchRenewFailure| {
+        let status = one.status.clone().unwrap();
+        (one.index, status.reason, status.field)
+    };
+    let told: Vec<_> = answer.failures.iter().map(told).collect();
+    let expected =
+        [(1, "MALFORMED_MESSAGE", ""), (2, "INVALID_REQUEST", "key.app"), (4, "LEASE_NOT_FOUND", "")];
+    assert_eq!(told, expected.map(|(index, reason, field)| (index, reason.to_owned(), field.to_owned())));
+}
+
+/// The bytes of the answer to a call that succeeds.
+async fn accepted(server: &Server, method: &str, message: &[u8]) -> Vec<u8> {
+    let response = send(server, request(&format!("/{REGISTRY}/{method}"), framed(message))).await;
+    assert_eq!(status(&response).code(), Code::Ok);
+    let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    body[5..].to_vec()
 }
 
 #[tokio::test(start_paused = true)]
