@@ -1,5 +1,5 @@
 # verify changes nothing, fix does; both need what the README's commands need, rustfmt and clippy.
-.PHONY: verify fix docs test bench bench-compare
+.PHONY: verify fix docs test bench bench-compare cases
 
 verify:
 	cargo fmt --all --check
@@ -24,3 +24,8 @@ bench:
 # make bench-compare OLD=path/to/heureka NEW=target/release/heureka [ROWS="grpc renew"]; fails when NEW is worse.
 bench-compare:
 	cargo run --release --locked --package heureka-bench -- compare $(OLD) $(NEW) $(ROWS)
+
+# For example: make cases CASES="F26 F56 --full"
+cases:
+	cargo build --release --locked --package heureka-server
+	cargo run --release --locked --package heureka-cases -- --server target/release/heureka $(CASES)

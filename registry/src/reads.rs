@@ -120,7 +120,8 @@ impl Registry {
         self.log.head()
     }
 
-    /// Tells each new head. A receiver that is slow hears of the last one only.
+    /// Tells each new head, and wakes for each entry into and exit from self-preservation. A receiver that is slow
+    /// hears of the last one only.
     #[must_use]
     pub fn head_changes(&self) -> watch::Receiver<u64> {
         self.log.heads()
@@ -135,13 +136,7 @@ impl Registry {
     /// Whether lapsed leases are held back.
     #[must_use]
     pub fn protecting(&self) -> bool {
-        *self.protection.borrow()
-    }
-
-    /// Tells each entry into and exit from self-preservation.
-    #[must_use]
-    pub fn protection_changes(&self) -> watch::Receiver<bool> {
-        self.protection.subscribe()
+        self.protecting.load(Ordering::Acquire)
     }
 
     /// Figures. Those of the leases are of the last tick.

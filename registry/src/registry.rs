@@ -2,12 +2,11 @@
 //! `metadata`, `reads`, `tick`, `watch`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use heureka_model::{Mono, Now, Overlay, Wall};
 use parking_lot::Mutex;
-use tokio::sync::watch;
 
 use crate::beats::LowerBeats;
 use crate::events::{Event, Events};
@@ -34,7 +33,7 @@ pub struct Registry {
     pub(crate) lower_beats: LowerBeats,
     pub(crate) history: Mutex<History>,
     pub(crate) ticker: Mutex<Ticker>,
-    pub(crate) protection: watch::Sender<bool>,
+    pub(crate) protecting: AtomicBool,
 }
 
 /// What a key costs beside its record: slot, lease, place in both indexes, appointments. Measured.
@@ -97,7 +96,7 @@ impl Registry {
             lower_beats: LowerBeats::default(),
             history: Mutex::new(History::new(config.delta_window)),
             ticker: Mutex::new(Ticker::new(seeds.shuffle, now)),
-            protection: watch::Sender::new(false),
+            protecting: AtomicBool::new(false),
             config,
         }
     }

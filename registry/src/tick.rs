@@ -99,7 +99,9 @@ impl Registry {
             renewals_last_minute: renewals,
         };
         let protecting = ticker.guard.is_protecting();
-        self.protection.send_if_modified(|told| std::mem::replace(told, protecting) != protecting);
+        if self.protecting.swap(protecting, Ordering::AcqRel) != protecting {
+            self.log.wake();
+        }
     }
 
     fn renewals_last_minute(&self, ticker: &mut Ticker, now: Mono) -> u64 {

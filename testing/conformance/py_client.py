@@ -1,20 +1,89 @@
-"""An ordinary py-eureka-client program: registers, renews until told to stop, cancels."""
+"""An ordinary py-eureka-client program. Usage: py_client.py SERVER APP PORT. Speaks JSON lines; see harness.Program."""
 
+import json
+import logging
+import re
 import sys
 
 import py_eureka_client.eureka_client as eureka_client
+from py_eureka_client.logger import set_handler, set_level
 
-server, app, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
+SERVER, APP, PORT = sys.argv[1], sys.argv[2], int(sys.argv[3])
+CHECKED = re.compile(r"check hash, local\[(.*)\], remote\[(.*)\]")
+
+
+def say(**words):
+    print(json.dumps(words), flush=True)
+
+
+class Log(logging.Handler):
+    """What the client logs about its cycles: each begins with a heartbeat and ends with a fetch."""
+
+    cycles = checks = mismatches = 0
+    warnings = []
+
+    def emit(self, record):
+        message = record.getMessage()
+        if record.levelno >= logging.WARNING:
+            Log.warnings.append(message)
+        if message.startswith("sending heartbeat to eureka server "):
+            Log.cycles += message.endswith("server ")
+        found = CHECKED.match(message)
+        if found:
+            Log.checks += 1
+            Log.mismatches += found[1] != found[2]
+
+
+set_handler(Log())
+set_level("DEBUG")
+
+
+def report():
+    """What the client holds, and how it came to it."""
+    applications = eureka_client.get_client().applications.applications
+    apps = {
+        app.name: {one.instanceId: {"status": one.status, "metadata": dict(one.metadata)} for one in app.instances}
+        for app in applications
+    }
+    return {
+        "apps": {name: held for name, held in apps.items() if held},
+        "cycles": Log.cycles,
+        "checks": Log.checks,
+        "mismatches": Log.mismatches,
+        "warnings": len(Log.warnings),
+        "last_warnings": Log.warnings[-3:],
+    }
+
+
+def now(coroutine):
+    return eureka_client.get_event_loop().run_until_complete(coroutine)
+
+
+def do(words):
+    client = eureka_client.get_client()
+    match words["do"]:
+        case "report":
+            return report()
+        case "override":
+            return now(client.status_update(words["status"]))
+        case "clear":
+            return now(client.delete_status_override())
+        case "stop":
+            return eureka_client.stop()
+
+
 eureka_client.init(
-    eureka_server=server,
-    app_name=app,
+    eureka_server=SERVER,
+    app_name=APP,
     instance_host="127.0.0.1",
     instance_ip="127.0.0.1",
-    instance_port=port,
+    instance_port=PORT,
     renewal_interval_in_secs=1,
     duration_in_secs=3,
 )
-print("started", flush=True)
-sys.stdin.readline()
-eureka_client.stop()
-print("stopped", flush=True)
+say(started=True)
+for line in sys.stdin:
+    words = json.loads(line)
+    say(answer=words["ask"], result=do(words))
+    if words["do"] == "stop":
+        break

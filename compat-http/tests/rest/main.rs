@@ -2,11 +2,13 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that meets the unexpected fails by panicking")]
 
+mod contract;
 mod deviations;
 mod documents;
 mod field_cases;
 mod hostile;
 mod lists;
+mod merges;
 mod readers;
 mod replay;
 mod support;

@@ -135,6 +135,11 @@ impl Log {
         });
     }
 
+    /// Wakes readers that wait for a head, for news that is no change.
+    pub(crate) fn wake(&self) {
+        self.heads.send_modify(|_| {});
+    }
+
     pub(crate) fn heads(&self) -> watch::Receiver<u64> {
         self.heads.subscribe()
     }

@@ -146,6 +146,7 @@ impl Subscription {
     ) -> bool {
         let mut keys = HashSet::with_hasher(FixedState::default());
         let start = self.position;
+        let alone = bound - start == 1;
         for _ in 0..SHARE {
             if self.position == bound || batch.is_full(max) {
                 break;
@@ -154,7 +155,7 @@ impl Subscription {
             let covered = self.covers(&recent.new);
             // One change per key and batch: the key's next one opens the next batch. By key, not by slot: a key that
             // was forgotten in between comes back in another.
-            if covered && !keys.insert(recent.key_hash()) {
+            if covered && !alone && !keys.insert(recent.key_hash()) {
                 break;
             }
             let told = self.judge(&recent, covered, registry, now);

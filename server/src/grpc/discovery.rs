@@ -76,7 +76,7 @@ impl Discovery {
         let seat = self.watches.sit(connection.map(|connection| &connection.0.watches))?;
         tracing::debug!(%client, mode = ?spec.opening.mode, "watch opened");
         let watcher = Watcher::new(self.core.clone(), spec, leaving.clone(), self.watches.clone());
-        Ok(Events::new(watcher, self.core.clone(), self.watches.clone(), seat))
+        Ok(Events::new(watcher, seat))
     }
 }
 

@@ -9,19 +9,15 @@ mod spec;
 mod watcher;
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_util::Stream;
 use futures_util::stream::unfold;
-use heureka_model::Mono;
 use heureka_proto::served;
 use heureka_proto::served::watch_event::Event;
 use tonic::Status;
 
-use super::core::Core;
-use super::seats::{Seat, Watches, count};
-use super::status::{Fault, Reason};
+use super::seats::Seat;
 pub(super) use spec::Spec;
 pub(super) use watcher::Watcher;
 
@@ -29,46 +25,26 @@ type Item = Result<served::WatchResponse, Status>;
 
 /// The response body of a watch.
 pub(super) struct Events {
-    watcher: Option<Pin<Box<dyn Stream<Item = Item> + Send>>>,
-    core: Arc<Core>,
-    watches: Arc<Watches>,
-    polled: Mono,
+    watcher: Pin<Box<dyn Stream<Item = Item> + Send>>,
     _seat: Seat,
 }
 
 impl Events {
-    pub(super) fn new(watcher: Watcher, core: Arc<Core>, watches: Arc<Watches>, seat: Seat) -> Self {
-        let polled = core.now().mono;
-        let stream = unfold(watcher, |mut watcher| async move {
+    pub(super) fn new(watcher: Watcher, seat: Seat) -> Self {
+        // In a box, since the stream moves what it is made of with every event.
+        let stream = unfold(Box::new(watcher), |mut watcher| async move {
             let event = watcher.next().await?;
             Some((event.map(response).map_err(Status::from), watcher))
         });
-        Self { watcher: Some(Box::pin(stream)), core, watches, polled, _seat: seat }
-    }
-
-    fn stalled(&mut self) -> Option<Item> {
-        self.watcher = None;
-        count(&self.watches.figures().stalled, 1);
-        let fault = Fault::new(Reason::Stalled, "the client took nothing for too long");
-        Some(Err(fault.into()))
+        Self { watcher: Box::pin(stream), _seat: seat }
     }
 }
 
 impl Stream for Events {
     type Item = Item;
 
-    /// A healthy body is polled at least once in a bookmark interval, whatever happens. One that was not polled
-    /// for much longer has a client without room, and its state is dropped as soon as anybody asks.
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Item>> {
-        let now = self.core.now().mono;
-        let silence = now.since(std::mem::replace(&mut self.polled, now));
-        if silence > self.core.limits.stall && self.watcher.is_some() {
-            return Poll::Ready(self.stalled());
-        }
-        match &mut self.watcher {
-            Some(watcher) => watcher.as_mut().poll_next(context),
-            None => Poll::Ready(None),
-        }
+        self.watcher.as_mut().poll_next(context)
     }
 }
 

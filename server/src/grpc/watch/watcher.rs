@@ -6,20 +6,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use heureka_model::{Mono, Selectors, SetDigest};
+use heureka_model::{Mono, Now, Selectors, SetDigest};
 use heureka_proto::convert::wire_duration;
 use heureka_proto::served::watch_event::Event;
 use heureka_proto::{served, v1};
 use heureka_registry::{Start, Subscription};
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::batch::{Batch, Waiting};
 use super::spec::{Opening, Spec, expired};
 use crate::grpc::core::Core;
 use crate::grpc::seats::{Watches, count};
-use crate::grpc::status::Fault;
+use crate::grpc::status::{Fault, Reason};
 use crate::grpc::token::Resume;
 
 /// Changes taken from the core at a time.
@@ -49,9 +49,13 @@ pub(in crate::grpc) struct Watcher {
     /// Ends a wait when a token is wanted.
     timer: Pin<Box<Sleep>>,
     protecting: bool,
+    /// Wakes for changes and for self-preservation.
     heads: watch::Receiver<u64>,
-    protection: watch::Receiver<bool>,
     leaving: CancellationToken,
+    /// The same, as something to wait for.
+    left_alone: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// Last reading of the clock: when the client last took something, while it takes nothing.
+    now: Now,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -96,17 +100,24 @@ impl Watcher {
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
             protecting: false,
             heads: registry.head_changes(),
-            protection: registry.protection_changes(),
             subscription,
+            now: core.now(),
             core,
             watches,
             spec,
+            left_alone: Box::pin(leaving.clone().cancelled_owned()),
             leaving,
         }
     }
 
     /// The next event; nothing when the stream is over.
+    ///
+    /// A client that reads takes one at least once in a bookmark interval, whatever happens. One that was not asked
+    /// for during much longer has a client without room.
     pub(super) async fn next(&mut self) -> Outcome {
+        if self.is_stalled() && self.stage != Stage::Over {
+            return self.stalled();
+        }
         while self.stage != Stage::Over {
             if self.leaving.is_cancelled() {
                 return Some(Ok(self.go_away()));
@@ -124,14 +135,26 @@ impl Watcher {
         None
     }
 
+    /// Reads the clock; whether the reading before is too long ago.
+    fn is_stalled(&mut self) -> bool {
+        let last = std::mem::replace(&mut self.now, self.core.now());
+        self.now.mono.since(last.mono) > self.core.limits.stall
+    }
+
+    fn stalled(&mut self) -> Outcome {
+        self.stage = Stage::Over;
+        count(&self.watches.figures().stalled, 1);
+        Some(Err(Fault::new(Reason::Stalled, "the client took nothing for too long")))
+    }
+
     fn begin(&mut self) -> Event {
         let mode = self.spec.opening.mode;
         let revision = self.core.registry.head();
         // A subscription to the future has told its past already.
         let target = if mode == v1::SnapshotMode::None { self.told } else { revision };
         self.stage = Stage::Initial(target);
-        self.protecting = *self.protection.borrow_and_update();
-        let header = self.core.header(revision, self.core.now());
+        self.protecting = self.core.registry.protecting();
+        let header = self.core.header(revision, self.now);
         Event::SnapshotBegin(v1::SnapshotBegin { header, mode: mode.into() })
     }
 
@@ -165,7 +188,7 @@ impl Watcher {
         if let Some(notice) = self.notice() {
             return Some(Ok(notice));
         }
-        let now = self.core.now().mono;
+        let now = self.now.mono;
         if now >= self.token_due {
             return Some(Ok(self.bookmark().await));
         }
@@ -177,7 +200,7 @@ impl Watcher {
             Collected::Head if self.told < head => None,
             Collected::Head => {
                 self.wait().await;
-                None
+                if self.is_stalled() { self.stalled() } else { None }
             }
             collected => self.collected(collected),
         }
@@ -216,13 +239,12 @@ impl Watcher {
     /// Something happens, or a token is due. The timer stays where it is from one change to the next.
     async fn wait(&mut self) {
         if self.timer.is_elapsed() {
-            let due = self.token_wanted.since(self.core.now().mono);
+            let due = self.token_wanted.since(self.now.mono);
             self.timer.as_mut().reset(Instant::now() + due);
         }
         tokio::select! {
             biased;
-            () = self.leaving.cancelled() => {}
-            _ = self.protection.changed() => {}
+            () = &mut self.left_alone => {}
             _ = self.heads.changed() => {}
             () = &mut self.timer => {}
         }
@@ -248,7 +270,7 @@ impl Watcher {
     }
 
     fn notice(&mut self) -> Option<Event> {
-        let protecting = *self.protection.borrow_and_update();
+        let protecting = self.core.registry.protecting();
         if protecting == std::mem::replace(&mut self.protecting, protecting) {
             return None;
         }
@@ -279,7 +301,7 @@ impl Watcher {
 
     /// The token of this moment; the next ones are due an interval later.
     fn mark(&mut self) -> Bytes {
-        let now = self.core.now().mono;
+        let now = self.now.mono;
         self.token_wanted = now.plus(self.spec.interval - self.spec.interval / 10);
         self.token_due = now.plus(self.spec.interval);
         self.timer.as_mut().reset(Instant::now() + self.token_wanted.since(now));
@@ -361,7 +383,7 @@ impl Watcher {
     fn refill(&mut self) -> bool {
         let registry = &self.core.registry;
         let lost = self.subscription.is_lost(registry);
-        let batch = self.subscription.poll(registry, CHUNK, self.core.now());
+        let batch = self.subscription.poll(registry, CHUNK, self.now);
         if lost || self.subscription.is_lost(registry) {
             return false;
         }

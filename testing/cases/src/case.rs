@@ -1,0 +1,155 @@
+//! What a case is, and the line that it prints.
+
+use std::fmt;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+/// What a case found: its figure, or what was expected and seen.
+pub(crate) type Found = anyhow::Result<String>;
+
+type Body = fn(Bench) -> Pin<Box<dyn Future<Output = Found> + Send>>;
+
+/// Longest time for one case; beyond it something hangs.
+const SHORT: Duration = Duration::from_secs(120);
+const FULL: Duration = Duration::from_secs(45 * 60);
+
+/// What every case gets.
+#[derive(Clone, Debug)]
+pub(crate) struct Bench {
+    pub(crate) binary: PathBuf,
+    pub(crate) full: bool,
+}
+
+/// One case from the field.
+#[derive(Clone, Copy)]
+pub(crate) struct Case {
+    pub(crate) id: &'static str,
+    pub(crate) title: &'static str,
+    run: Run,
+}
+
+#[derive(Clone, Copy)]
+enum Run {
+    Now(Body),
+    NotYet(&'static str),
+}
+
+/// How a case ended.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Verdict {
+    Pass(String),
+    Fail(String),
+    NotYet(&'static str),
+}
+
+impl Bench {
+    /// The first in a short run, the second in a full one.
+    pub(crate) fn pick<T>(&self, short: T, full: T) -> T {
+        if self.full { full } else { short }
+    }
+
+    /// Whole seconds, as with [`Self::pick`].
+    pub(crate) fn seconds(&self, short: u64, full: u64) -> Duration {
+        Duration::from_secs(self.pick(short, full))
+    }
+}
+
+impl Case {
+    /// A case that applies.
+    pub(crate) const fn now(id: &'static str, title: &'static str, body: Body) -> Self {
+        Self { id, title, run: Run::Now(body) }
+    }
+
+    /// A case that waits for something to be built.
+    pub(crate) const fn not_yet(id: &'static str, title: &'static str, reason: &'static str) -> Self {
+        Self { id, title, run: Run::NotYet(reason) }
+    }
+
+    /// Runs it to its verdict. It has a task of its own, so that a panic in it is a verdict too.
+    pub(crate) async fn run(&self, bench: Bench) -> Verdict {
+        let body = match self.run {
+            Run::Now(body) => body,
+            Run::NotYet(reason) => return Verdict::NotYet(reason),
+        };
+        let longest = bench.pick(SHORT, FULL);
+        let task = tokio::spawn(async move { timeout(longest, body(bench)).await });
+        match task.await {
+            Ok(Ok(Ok(figure))) => Verdict::Pass(figure),
+            Ok(Ok(Err(wrong))) => Verdict::Fail(format!("{wrong:#}")),
+            Ok(Err(_)) => Verdict::Fail(format!("did not end within {} s", longest.as_secs())),
+            Err(panicked) => Verdict::Fail(format!("broke off: {panicked}")),
+        }
+    }
+
+    /// The line of a case that ended.
+    pub(crate) fn line(&self, verdict: &Verdict) -> String {
+        format!("{}  {verdict}  {}{}", self.id, self.title, verdict.detail())
+    }
+}
+
+impl Verdict {
+    fn detail(&self) -> String {
+        match self {
+            Self::Pass(figure) if figure.is_empty() => String::new(),
+            Self::Pass(figure) => format!(" · {figure}"),
+            Self::Fail(wrong) => format!(" · {wrong}"),
+            Self::NotYet(reason) => format!(" · {reason}"),
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Pass(_) => "pass   ",
+            Self::Fail(_) => "FAIL   ",
+            Self::NotYet(_) => "not yet",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bench() -> Bench {
+        Bench { binary: PathBuf::new(), full: false }
+    }
+
+    #[tokio::test]
+    async fn every_ending_is_a_verdict() {
+        let table: [(Case, Verdict); 4] = [
+            (
+                Case::now("F01", "t", |_| Box::pin(async { Ok("7 ms".to_owned()) })),
+                Verdict::Pass("7 ms".to_owned()),
+            ),
+            (
+                Case::now("F01", "t", |_| Box::pin(async { Err(anyhow::anyhow!("x")) })),
+                Verdict::Fail("x".to_owned()),
+            ),
+            (Case::not_yet("F01", "t", "needs a cluster"), Verdict::NotYet("needs a cluster")),
+            (
+                Case::now("F01", "t", |_| Box::pin(std::future::pending())),
+                Verdict::Fail("did not end within 120 s".to_owned()),
+            ),
+        ];
+        tokio::time::pause();
+        for (case, expected) in table {
+            assert_eq!(case.run(bench()).await, expected);
+        }
+        let panics = Case::now("F01", "t", |_| Box::pin(async { panic!("on purpose") }));
+        assert!(matches!(panics.run(bench()).await, Verdict::Fail(_)));
+    }
+
+    #[test]
+    fn a_line_has_case_verdict_and_figure() {
+        let case = Case::not_yet("F66", "Basic auth", "needs authentication");
+        assert_eq!(case.line(&Verdict::NotYet("r")), "F66  not yet  Basic auth · r");
+        assert_eq!(case.line(&Verdict::Pass(String::new())), "F66  pass     Basic auth");
+        assert_eq!(case.line(&Verdict::Fail("200".into())), "F66  FAIL     Basic auth · 200");
+    }
+}

@@ -1,0 +1,311 @@
+"""What every suite uses: a server that can be restarted where it was, programs that never outlive this one, named
+checks, and waiting for a state instead of for a time.
+
+Only the standard library. A suite is a file that calls `suite(name, facts)`; `run` gives it the server's binary and
+the build folder.
+"""
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+
+BINARY, WORK = sys.argv[1:3]
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+#: Longest wait for anything, far beyond what it takes. Who needs it has failed.
+PATIENCE = 30
+
+#: Starts a program that is killed when this one closes its input, for whatever reason: also when it was killed
+#: itself. The line that comes before, if any, is the signal to use.
+GUARD = '"$@" </dev/null & exec >&-; read -r signal; { kill -s "${signal:-KILL}" $!; wait $!; } 2>/dev/null'
+
+
+class Failed(Exception):
+    """A fact that does not hold."""
+
+
+@contextlib.contextmanager
+def check(fact):
+    """One line for one fact."""
+    begun = time.monotonic()
+    try:
+        yield
+    except (Failed, OSError, KeyError, ValueError) as reason:
+        print(f"  FAILED {fact}: {type(reason).__name__}: {reason}", flush=True)
+        raise Failed(fact) from None
+    print(f"  ok {fact} ({time.monotonic() - begun:.1f} s)", flush=True)
+
+
+def until(holds, what):
+    """Waits until `holds()` gives something true, and gives it back."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        found = holds()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise Failed(f"{what} after {PATIENCE} s; last seen {found!r}")
+        time.sleep(0.02)
+
+
+def require(condition, seen):
+    if not condition:
+        raise Failed(f"saw {seen!r}")
+
+
+class Program:
+    """A child that says what it does, one JSON object a line, and does what it is told likewise."""
+
+    def __init__(self, name, *command):
+        self.name = name
+        self.said = []
+        self.answers = {}
+        self.asked = 0
+        self.ended = threading.Event()
+        self.child = subprocess.Popen(
+            command, cwd=WORK, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        for line in self.child.stdout:
+            try:
+                said = json.loads(line)
+            except ValueError:
+                print(f"  {self.name} says: {line.rstrip()}", flush=True)
+                continue
+            if "answer" in said:
+                self.answers[said["answer"]] = said
+            else:
+                self.said.append(said)
+                self.heard(said)
+        self.ended.set()
+
+    def heard(self, said):
+        """Hook for those who keep a state."""
+
+    def wait_for(self, key, **wanted):
+        """The first thing said that has `key` and these values."""
+
+        def found():
+            matching = (said for said in list(self.said) if key in said)
+            for said in matching:
+                if all(said.get(name) == value for name, value in wanted.items()):
+                    return said
+            if self.ended.is_set():
+                raise Failed(f"{self.name} ended before it said {key} {wanted or ''}")
+            return None
+
+        return until(found, f"{self.name} says {key} {wanted or ''}")
+
+    def ask(self, command, **arguments):
+        """Has the program do something and waits for what came of it."""
+        self.asked += 1
+        number = self.asked
+        try:
+            self.child.stdin.write(json.dumps({"ask": number, "do": command, **arguments}) + "\n")
+            self.child.stdin.flush()
+        except BrokenPipeError:
+            raise Failed(f"{self.name} has ended") from None
+
+        def answered():
+            if self.ended.is_set() and number not in self.answers:
+                raise Failed(f"{self.name} ended before it answered {command}")
+            return self.answers.get(number)
+
+        answer = until(answered, f"{self.name} answers {command}")
+        if "error" in answer:
+            raise Failed(f"{self.name}: {command}: {answer['error']}")
+        return answer.get("result")
+
+    def end(self):
+        """Tells it to end by itself."""
+        self.ask("stop")
+        self._close()
+        code = self.child.wait(PATIENCE)
+        require(code == 0, f"{self.name} ended with {code}")
+
+    def kill(self):
+        self._close()
+        self.child.kill()
+        self.child.wait()
+
+    def _close(self):
+        with contextlib.suppress(OSError):
+            self.child.stdin.close()
+
+
+class Server:
+    """The server under test. `restart` brings an empty one to the same address."""
+
+    def __init__(self):
+        self.address = "127.0.0.1:0"
+        self.child = None
+        self.start()
+
+    def start(self):
+        self.child = subprocess.Popen(
+            ["sh", "-c", GUARD, "sh", BINARY, "--log", "warn", "--listen", self.address],
+            cwd=WORK, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )
+        for line in self.child.stdout:
+            if " listening on " in line:
+                self.address = line.split()[-1]
+                threading.Thread(target=self.child.stdout.read, daemon=True).start()
+                return
+        raise Failed(f"the server did not listen on {self.address}")
+
+    def stop(self, signal="KILL"):
+        if self.child is None:
+            return
+        with contextlib.suppress(OSError):
+            self.child.stdin.write(signal + "\n")
+            self.child.stdin.close()
+        self.child.wait(PATIENCE)
+        self.child = None
+
+    def restart(self, signal="KILL"):
+        self.stop(signal)
+        self.start()
+
+    @property
+    def base(self):
+        return f"http://{self.address}/eureka/"
+
+    def fetch(self, path):
+        """A document of the legacy surface; nothing where it answers 404."""
+        request = urllib.request.Request(self.base + path, headers={"Accept": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as response:
+                return json.load(response)
+        except urllib.error.HTTPError as error:
+            if error.code == 404:
+                return None
+            raise
+
+    def instances(self):
+        """Ids of all instances by application, as the legacy surface tells them."""
+        apps = self.fetch("apps")["applications"]["application"]
+        return {app["name"]: sorted(i["instanceId"] for i in app["instance"]) for app in apps}
+
+    def instance(self, app):
+        """The only instance of an application."""
+        found = self.fetch(f"apps/{app}")
+        return found and found["application"]["instance"][0]
+
+
+class Watcher(Program):
+    """A program generated from the protos, which watches, writes when told to, and records what it sees."""
+
+    def __init__(self, suite, language, target):
+        self.view = {}
+        self.removals = []
+        name = re.sub(r"[^a-z0-9.]+", "-", f"{suite} {language}".lower()).strip("-")
+        self.recording = os.path.join(WORK, "recordings", name + ".jsonl")
+        if language == "python":
+            command = [sys.executable, os.path.join(HERE, "watch.py"), os.path.join(WORK, "stubs")]
+        else:
+            command = ["node", os.path.join(HERE, "watch.js"), os.path.join(HERE, "..", "..", "proto")]
+        super().__init__(f"watch.{language}", *command, target, self.recording)
+
+    def heard(self, said):
+        if "view" in said:
+            self.view = said["view"]
+        if "removed" in said:
+            self.removals.append((said["removed"], said["reason"]))
+
+    def has(self, app, **wanted):
+        """Whether the view has an instance of the application with these values."""
+        found = [held for key, held in self.view.items() if key.split("/", 1)[0] == app]
+        return any(all(held.get(name) == value for name, value in wanted.items()) for held in found)
+
+
+def seen(watchers, app, **wanted):
+    for watcher in watchers:
+        until(lambda w=watcher: w.has(app, **wanted), f"{watcher.name} holds {app} {wanted or ''}")
+
+
+def gone(watchers, app, reason=None):
+    for watcher in watchers:
+        until(lambda w=watcher: not w.has(app), f"{watcher.name} holds no {app}")
+        if reason:
+            told = any(key.startswith(app + "/") and why == reason for key, why in watcher.removals)
+            require(told, f"{watcher.name} was told {watcher.removals}")
+
+
+def _watch_parent():
+    """Ends with the one who started this, however that ended; the children end with this."""
+    parent = os.getppid()
+
+    def loop():
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=loop, daemon=True).start()
+
+
+def suite(name, facts):
+    """Runs `facts(server, watchers, start)` beside a watcher of each language, judged when they end. `start` makes
+    a program that is ended with the suite."""
+    _watch_parent()
+    begun = time.monotonic()
+    started = []
+    server = None
+
+    def start(*arguments, kind=Program):
+        started.append(kind(*arguments))
+        return started[-1]
+
+    try:
+        os.makedirs(os.path.join(WORK, "recordings"), exist_ok=True)
+        server = Server()
+        watchers = [start(name, language, server.address, kind=Watcher) for language in ("python", "node")]
+        with check("generated clients in Python and JavaScript watch"):
+            for watcher in watchers:
+                watcher.wait_for("settled")
+        facts(server, watchers, start)
+        with check("their views agree with each other and with the server's digests"):
+            rest(server, watchers)
+        _judge(watchers)
+    except Failed as fact:
+        print(f"{name} failed after {time.monotonic() - begun:.1f} s: {fact}", flush=True)
+        sys.exit(1)
+    finally:
+        for program in started:
+            program.kill()
+        if server:
+            server.stop()
+    print(f"{name} passed in {time.monotonic() - begun:.1f} s", flush=True)
+
+
+def rest(server, watchers):
+    """At rest everybody holds the same."""
+    for watcher in watchers:
+        watcher.ask("rest")
+    views = [{key: held["version"] for key, held in watcher.view.items()} for watcher in watchers]
+    require(all(view == views[0] for view in views), views)
+    ids = sorted(key.split("/", 1)[1] for key in views[0])
+    require(ids == sorted(sum(server.instances().values(), [])), (ids, server.instances()))
+    for watcher in watchers:
+        told = watcher.ask("digests")
+        require(told["equal"] > 0 and told["unequal"] == 0, told)
+
+
+def _judge(watchers):
+    for watcher in watchers:
+        watcher.end()
+    with check("their recordings break no guarantee"):
+        judge = os.path.join(os.path.dirname(BINARY), "heureka-history")
+        files = [watcher.recording for watcher in watchers]
+        done = subprocess.run([judge, *files], capture_output=True, text=True, timeout=PATIENCE)
+        for line in (done.stdout + done.stderr).splitlines():
+            print(f"    {line.removeprefix(WORK + '/')}", flush=True)
+        require(done.returncode == 0, f"heureka-history ended with {done.returncode}")
