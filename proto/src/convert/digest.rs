@@ -40,7 +40,7 @@ mod tests {
     #[test]
     fn the_published_vectors_hold() {
         let vectors = vectors();
-        assert_eq!(vectors.len(), 7);
+        assert!(vectors.len() >= 10, "{} vectors are left", vectors.len());
         let mut digest = SetDigest::default();
         for row in vectors {
             let [owner, clock, boot, overlay_clock, overlay_boot] =
@@ -53,7 +53,7 @@ mod tests {
             digest.add(hash, Status::Up);
         }
         let page = include_str!("../../../docs/watch-contract.md");
-        assert!(page.contains(&format!("The seven together: `{:016x}`", digest.hash)));
+        assert!(page.contains(&format!("All of them together: `{:016x}`", digest.hash)));
     }
 
     #[test]
