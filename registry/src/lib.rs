@@ -40,7 +40,7 @@ mod tick;
 mod timers;
 mod watch;
 
-pub use app_cache::{AppCache, LIST_AGE_MAX};
+pub use app_cache::{AppCache, AppMark, LIST_AGE_MAX};
 pub use config::{Config, Preservation, PreservationMode, Seeds};
 pub use error::Refused;
 pub use events::{Cause, Event};

@@ -48,13 +48,6 @@ impl Registry {
         (!instances.is_empty()).then(|| Application { name: app.name.to_string(), revision, instances })
     }
 
-    /// Revision of the last change of an application; nothing when nothing is known of it. What is read of the
-    /// application afterwards says all that this revision says.
-    #[must_use]
-    pub fn app_revision(&self, namespace: &str, app: &str) -> Option<u64> {
-        self.apps.app(namespace, app).map(|app| app.revision.load(Ordering::Acquire))
-    }
-
     /// Applications with a live instance, by name.
     #[must_use]
     pub fn applications(&self, namespace: &str) -> Vec<AppSummary> {

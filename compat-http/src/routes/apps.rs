@@ -20,16 +20,15 @@ pub(super) async fn list(app: &App, parts: &Parts, scope: Scope) -> Answer {
 /// One application, encoded once for all who read it until it changes.
 pub(super) async fn one(app: &App, parts: &Parts, name: &str) -> Answer {
     let kind = kind(parts);
-    let name = canonical_app(name).into_owned();
-    // Read before the instances: what is kept under this revision says no less.
-    let revision = app.registry.app_revision("", &name).ok_or(Error::NotFound)?;
     let now = app.now();
-    let key = (name, kind);
-    if let Some(content) = app.applications.current(&key, revision, now.mono) {
+    let key = (canonical_app(name).into_owned(), kind);
+    if let Some(content) = app.applications.current(&key, now.mono) {
         return Ok(content_answer(content, kind.format));
     }
+    // Taken before the instances are read.
+    let mark = app.registry.app_mark("", &key.0).ok_or(Error::NotFound)?;
     let content = encoded(app, &key.0, kind, now).await?;
-    app.applications.keep(key, revision, content.clone(), content.len(), now.mono);
+    app.applications.keep(key, mark, content.clone(), content.len(), now.mono);
     Ok(content_answer(content, kind.format))
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use foldhash::fast::RandomState;
 use heureka_model::SetDigest;
 use parking_lot::{Mutex, RwLock};
 
@@ -13,14 +14,14 @@ use crate::record::Templates;
 /// All applications of which anything is known, the removed instances included.
 #[derive(Default)]
 pub(crate) struct Apps {
-    namespaces: RwLock<HashMap<Box<str>, Arc<Namespace>>>,
+    namespaces: RwLock<HashMap<Box<str>, Arc<Namespace>, RandomState>>,
     bytes: AtomicU64,
 }
 
 /// A tenant's applications.
 pub(crate) struct Namespace {
     pub(crate) name: Box<str>,
-    apps: RwLock<HashMap<Box<str>, Arc<App>>>,
+    apps: RwLock<HashMap<Box<str>, Arc<App>, RandomState>>,
     /// Sums over its live instances. Written inside the sequencer.
     pub(crate) tally: Mutex<SetDigest>,
 }

@@ -80,19 +80,17 @@ async fn application(
     size: usize,
     now: Now,
 ) -> Encoded {
-    // Read before the instances: what is kept under the application's revision says no less.
+    // Both before the instances are read: the list says no less.
     let revision = core.registry.head();
-    let Some(known) = core.registry.app_revision(namespace, name) else {
-        return Encoded { instances: Arc::default(), next: None, revision };
-    };
     let (kept, key) = (&core.applications, (namespace.to_owned(), name.to_owned()));
-    if let Some(instances) = kept.current(&key, known, now.mono).filter(|kept| kept.len() <= size) {
+    if let Some(instances) = kept.current(&key, now.mono).filter(|kept| kept.len() <= size) {
         return Encoded { instances, next: None, revision };
     }
+    let mark = core.registry.app_mark(namespace, name);
     let page = read(core, selectors, None, size, now).await;
-    if page.next.is_none() {
+    if let Some(mark) = mark.filter(|_| page.next.is_none() && !page.instances.is_empty()) {
         let bytes = page.instances.iter().map(|instance| instance.len() + size_of::<Bytes>()).sum();
-        kept.keep(key, known, page.instances.clone(), bytes, now.mono);
+        kept.keep(key, mark, page.instances.clone(), bytes, now.mono);
     }
     page
 }
