@@ -4,8 +4,11 @@
 //! is HTTP: health, metrics and the Eureka surface, all under `server.context_path`. What nobody knows gets an
 //! empty 404, or in gRPC status 12, which load balancers' checks take for an answer.
 
+use std::convert::Infallible;
+
 use axum::Router;
 use axum::body::Body;
+use axum::routing::future::RouteFuture;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use tower_service::Service as _;
 
@@ -53,12 +56,10 @@ impl App {
         Call { surface, grpc }
     }
 
-    pub(crate) async fn call(&self, request: Request, surface: Surface) -> Response {
-        let mut router = if surface == Surface::Grpc { self.grpc.clone() } else { self.http.clone() };
-        match router.call(request).await {
-            Ok(response) => response,
-            Err(never) => match never {},
-        }
+    /// The answer to a request, no larger than the router makes it.
+    pub(crate) fn call(&self, request: Request, surface: Surface) -> RouteFuture<Infallible> {
+        let router = if surface == Surface::Grpc { &self.grpc } else { &self.http };
+        router.clone().call(request)
     }
 
     fn http_surface(&self, path: &str) -> Surface {

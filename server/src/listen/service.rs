@@ -7,9 +7,11 @@ use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use axum::body::Body;
 use futures_util::FutureExt as _;
 use heureka_compat_http::RemoteAddr;
 use http::{HeaderValue, Request, Response, StatusCode, Version, header};
+use http_body::Body as _;
 use hyper::body::Incoming;
 
 use super::Listen;
@@ -69,7 +71,12 @@ impl Connection {
                 self.listen.metrics.refused(reason);
                 call.refusal(status)
             }
-            None => self.handle(request, &call).await,
+            // A gRPC client may stream for hours with long pauses; its own deadlines apply.
+            None if call.may_stream() || request.body().is_end_stream() => {
+                self.handle(request.map(Body::new), &call).await
+            }
+            // In a box of its own: what a request takes is allocated for each, and fastest when it is small.
+            None => Box::pin(self.handle_upload(request, &call)).await,
         };
         if ends_connection(response.status()) && version < Version::HTTP_2 {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -91,17 +98,13 @@ impl Connection {
         (!fits).then_some((StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, Refusal::Headers))
     }
 
-    async fn handle(&self, request: Request<Incoming>, call: &Call) -> app::Response {
-        // A gRPC client may stream for hours with long pauses; its own deadlines apply.
-        if call.may_stream() {
-            return self.handled(request.map(axum::body::Body::new), call).await;
-        }
+    /// Handles a request whose body has to come along.
+    async fn handle_upload(&self, request: Request<Incoming>, call: &Call) -> app::Response {
         let reads_on = request.version() < Version::HTTP_2 && !request.headers().contains_key(header::EXPECT);
+        let wait = self.listen.limits.body_timeout;
         let (parts, body) = request.into_parts();
         let upload = Upload::new(body);
-        let wait = self.listen.limits.body_timeout;
-        let body = axum::body::Body::new(upload.patient(wait));
-        let response = self.handled(Request::from_parts(parts, body), call).await;
+        let response = self.handle(Request::from_parts(parts, Body::new(upload.patient(wait))), call).await;
         if upload.is_stalled() {
             self.listen.metrics.refused(Refusal::Body);
             return app::empty(StatusCode::REQUEST_TIMEOUT);
@@ -113,17 +116,24 @@ impl Connection {
         response
     }
 
-    async fn handled(&self, mut request: app::Request, call: &Call) -> app::Response {
+    fn handle<'a>(
+        &'a self,
+        mut request: app::Request,
+        call: &'a Call,
+    ) -> impl Future<Output = app::Response> + use<'a> {
         match call.surface {
             Surface::Grpc => drop(request.extensions_mut().insert(self.native.clone())),
             Surface::Rest | Surface::Operations => drop(request.extensions_mut().insert(self.remote)),
         }
-        let handled = AssertUnwindSafe(self.listen.app.call(request, call.surface)).catch_unwind().await;
-        match handled {
-            Ok(response) => response,
-            Err(_) => {
-                self.listen.metrics.panics.increment(1);
-                call.internal_error()
+        let handled = AssertUnwindSafe(self.listen.app.call(request, call.surface)).catch_unwind();
+        async move {
+            match handled.await {
+                Ok(Ok(response)) => response,
+                Ok(Err(never)) => match never {},
+                Err(_) => {
+                    self.listen.metrics.panics.increment(1);
+                    call.internal_error()
+                }
             }
         }
     }

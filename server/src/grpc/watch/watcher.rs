@@ -321,7 +321,8 @@ impl Watcher {
         if selectors.is_by_app() || !self.core.is_long(selectors) {
             return self.subscription.digest(&self.core.registry).map(Into::into);
         }
-        self.long_digest().await.map(Into::into)
+        // In a box, so that a watcher that waits is no larger for it.
+        Box::pin(self.long_digest()).await.map(Into::into)
     }
 
     /// A digest for which every instance may have to be looked at.
