@@ -35,6 +35,24 @@ fn a_batch_of_large_instances_ends_at_its_bytes() {
 }
 
 #[test]
+fn a_reader_far_behind_is_told_each_changed_key_once() {
+    let world = World::new(Config::default());
+    let mut subscription = world.watch(Selectors::default(), Start::Full);
+    world.drain(&mut subscription);
+    for n in 0..2000 {
+        let mut changed = instance("A", &format!("{:02}", n % 10));
+        changed.metadata.insert("n".into(), n.to_string());
+        world.register(changed);
+    }
+    let told = world.drain(&mut subscription);
+    let mut last: Vec<_> = told.iter().map(|change| &change.registration.as_ref().unwrap().instance).collect();
+    last.sort_by(|one, other| one.key.id.cmp(&other.key.id));
+    let numbers: Vec<_> = last.iter().map(|instance| instance.metadata["n"].as_str()).collect();
+    assert_eq!(numbers, (1990..2000).map(|n| n.to_string()).collect::<Vec<_>>());
+    assert_eq!(subscription.digest(&world.registry).unwrap().counts.total(), 10);
+}
+
+#[test]
 fn pages_walk_a_large_application_once_and_in_order() {
     let world = World::new(Config::default());
     for n in 0..250 {

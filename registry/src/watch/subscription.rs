@@ -16,6 +16,10 @@ use crate::record::{Life, Record};
 /// Keys examined per poll at most, matching or not.
 const SHARE: usize = 512;
 
+/// Changes behind which a subscriber stops hearing of every one and reads the index, each changed key once. What it
+/// then hears of keys that do not match is more than the ring would tell, so it is worth it for many changes only.
+const LAG: u64 = 1024;
+
 /// Bytes of texts told per poll; the one that goes beyond is the last. Bounds what an unread subscriber holds.
 const BYTES: usize = 64 << 10;
 
@@ -93,6 +97,9 @@ impl Subscription {
     pub fn poll(&mut self, registry: &Registry, max: usize, now: Now) -> Batch {
         let bound = self.bound(registry);
         let mut batch = Batch { revision: self.position, ..Batch::default() };
+        if bound.saturating_sub(self.position) > LAG {
+            self.catch_up = bound;
+        }
         if self.position < bound && !self.lost {
             let behind = self.position < self.catch_up;
             if behind || !self.poll_ring(registry, bound, max, now, &mut batch) {
