@@ -45,7 +45,8 @@ fn a_reader_far_behind_is_told_each_changed_key_once() {
         world.register(changed);
     }
     let told = world.drain(&mut subscription);
-    let mut last: Vec<_> = told.iter().map(|change| &change.registration.as_ref().unwrap().instance).collect();
+    let mut last: Vec<_> =
+        told.iter().map(|change| &change.registration.as_ref().unwrap().instance).collect();
     last.sort_by(|one, other| one.key.id.cmp(&other.key.id));
     let numbers: Vec<_> = last.iter().map(|instance| instance.metadata["n"].as_str()).collect();
     assert_eq!(numbers, (1990..2000).map(|n| n.to_string()).collect::<Vec<_>>());

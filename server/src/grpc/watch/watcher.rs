@@ -1,33 +1,27 @@
 //! One watcher: which event comes next.
 
+mod collect;
+mod marks;
+
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use heureka_model::{Mono, Now, Selectors, SetDigest};
-use heureka_proto::convert::wire_duration;
+use heureka_model::{Mono, Now};
 use heureka_proto::served::watch_event::Event;
-use heureka_proto::{served, v1};
-use heureka_registry::{Start, Subscription};
+use heureka_proto::v1;
+use heureka_registry::Subscription;
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use super::batch::{Batch, Waiting};
+use self::collect::Collected;
+use super::batch::Waiting;
 use super::spec::{Opening, Spec, expired};
 use crate::grpc::core::Core;
 use crate::grpc::seats::{Watches, count};
 use crate::grpc::status::{Fault, Reason};
-use crate::grpc::token::Resume;
-
-/// Changes taken from the core at a time.
-const CHUNK: usize = 64;
-/// Reads of the core after which a message goes out as it is: matches may be rare.
-const READS: usize = 16;
-/// Spread of the reconnects of all clients of a server that leaves.
-const RECONNECT_JITTER: Duration = Duration::from_secs(5);
 
 /// A subscription and how much of it was told.
 pub(in crate::grpc) struct Watcher {
@@ -65,17 +59,6 @@ enum Stage {
     Initial(u64),
     Live,
     Over,
-}
-
-/// What became of an attempt to collect a message.
-enum Collected {
-    Changes(served::ChangeBatch),
-    /// Nothing more to tell at this moment.
-    Head,
-    /// The share of work is done; there may be more.
-    Share,
-    /// What was missed cannot be told.
-    Lost,
 }
 
 type Outcome = Option<Result<Event, Fault>>;
@@ -248,161 +231,6 @@ impl Watcher {
             _ = self.heads.changed() => {}
             () = &mut self.timer => {}
         }
-    }
-}
-
-/// Events other than changes.
-impl Watcher {
-    async fn bookmark_with_digest(&mut self) -> Outcome {
-        if self.holds_the_set() && self.digest().await.is_none() {
-            return None;
-        }
-        Some(Ok(self.bookmark().await))
-    }
-
-    async fn bookmark(&mut self) -> Event {
-        let mut digest = None;
-        if self.left.is_empty() {
-            self.told = self.subscription.position();
-            digest = self.digest().await;
-        }
-        Event::Bookmark(v1::Bookmark { resume_token: self.mark(), revision: self.told, digest })
-    }
-
-    fn notice(&mut self) -> Option<Event> {
-        let protecting = self.core.registry.protecting();
-        if protecting == std::mem::replace(&mut self.protecting, protecting) {
-            return None;
-        }
-        let (kind, message) = if protecting {
-            (v1::NoticeKind::SelfPreservationEntered, "lapsed leases are held back")
-        } else {
-            (v1::NoticeKind::SelfPreservationExited, "lapsed leases are removed again")
-        };
-        Some(Event::Notice(v1::Notice { kind: kind.into(), message: message.into() }))
-    }
-
-    fn go_away(&mut self) -> Event {
-        let resumable = self.stage == Stage::Live || self.spec.opening.mode == v1::SnapshotMode::Resume;
-        let resume_token = if resumable { self.token() } else { Bytes::new() };
-        self.stage = Stage::Over;
-        let (reason, message) = if self.core.drain.is_cancelled() {
-            (v1::GoAwayReason::Draining, "the server is leaving")
-        } else {
-            (v1::GoAwayReason::MaxAge, "the connection reached its age")
-        };
-        Event::GoAway(v1::GoAway {
-            reason: reason.into(),
-            reconnect_jitter: Some(wire_duration(RECONNECT_JITTER)),
-            resume_token,
-            message: message.into(),
-        })
-    }
-
-    /// The token of this moment; the next ones are due an interval later.
-    fn mark(&mut self) -> Bytes {
-        let now = self.now.mono;
-        self.token_wanted = now.plus(self.spec.interval - self.spec.interval / 10);
-        self.token_due = now.plus(self.spec.interval);
-        self.timer.as_mut().reset(Instant::now() + self.token_wanted.since(now));
-        self.token()
-    }
-
-    fn token(&self) -> Bytes {
-        let boot = self.core.registry.boot();
-        Resume { spec: self.spec.fingerprint, boot, revision: self.told }.encode(self.core.cluster())
-    }
-
-    async fn digest(&mut self) -> Option<v1::SetDigest> {
-        let selectors = &self.spec.selectors;
-        if !self.holds_the_set() {
-            return None;
-        }
-        if selectors.is_by_app() || !self.core.is_long(selectors) {
-            return self.subscription.digest(&self.core.registry).map(Into::into);
-        }
-        // In a box, so that a watcher that waits is no larger for it.
-        Box::pin(self.long_digest()).await.map(Into::into)
-    }
-
-    /// A digest for which every instance may have to be looked at.
-    async fn long_digest(&mut self) -> Option<SetDigest> {
-        let registry = self.core.registry.clone();
-        let away = Subscription::new(&registry, Selectors::default(), Start::Live);
-        let mut subscription = std::mem::replace(&mut self.subscription, away);
-        let reading = move || {
-            let digest = subscription.digest(&registry);
-            (subscription, digest)
-        };
-        let (subscription, digest) = self.core.aside(reading).await;
-        self.subscription = subscription;
-        digest
-    }
-
-    fn holds_the_set(&self) -> bool {
-        self.spec.start_mode != v1::StartMode::LiveOnly
-    }
-}
-
-/// Changes.
-impl Watcher {
-    /// The next message. Others get their turn after each reading of the core, which costs time whether or not
-    /// anything matches.
-    async fn collect(&mut self) -> Collected {
-        let mut batch = Batch::new(self.spec.max_batch);
-        for _ in 0..READS {
-            self.fill(&mut batch);
-            let enough = batch.is_full() || self.at_head && !batch.is_empty();
-            if enough || !self.left.is_empty() {
-                break;
-            }
-            if !self.refill() {
-                return Collected::Lost;
-            }
-            if self.left.is_empty() && self.at_head {
-                break;
-            }
-            tokio::task::yield_now().await;
-        }
-        self.fill(&mut batch);
-        self.close(batch)
-    }
-
-    /// Moves what fits from what is left.
-    fn fill(&mut self, batch: &mut Batch) {
-        while let Some(change) = self.left.pop_front() {
-            let revision = change.revision;
-            if let Some(change) = batch.offer(change) {
-                self.left.push_front(change);
-                return;
-            }
-            self.told = revision;
-        }
-    }
-
-    /// Takes the next chunk from the core; false when the cursor is lost.
-    fn refill(&mut self) -> bool {
-        let registry = &self.core.registry;
-        let lost = self.subscription.is_lost(registry);
-        let batch = self.subscription.poll(registry, CHUNK, self.now);
-        if lost || self.subscription.is_lost(registry) {
-            return false;
-        }
-        self.at_head = batch.at_head;
-        let committed = batch.committed;
-        self.left.extend(batch.changes.iter().map(|told| Waiting::new(told, committed)));
-        true
-    }
-
-    fn close(&mut self, batch: Batch) -> Collected {
-        if self.left.is_empty() {
-            self.told = self.subscription.position();
-        }
-        if batch.is_empty() {
-            return if self.at_head { Collected::Head } else { Collected::Share };
-        }
-        count(&self.watches.figures().changes, batch.len() as u64);
-        Collected::Changes(batch.message())
     }
 }
 

@@ -1,0 +1,109 @@
+//! Events other than changes: tokens with their digests, notices, the goodbye.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use heureka_model::{Selectors, SetDigest};
+use heureka_proto::convert::wire_duration;
+use heureka_proto::served::watch_event::Event;
+use heureka_proto::v1;
+use heureka_registry::{Start, Subscription};
+use tokio::time::Instant;
+
+use super::{Outcome, Stage, Watcher};
+use crate::grpc::token::Resume;
+
+/// Spread of the reconnects of all clients of a server that leaves.
+const RECONNECT_JITTER: Duration = Duration::from_secs(5);
+
+impl Watcher {
+    pub(super) async fn bookmark_with_digest(&mut self) -> Outcome {
+        if self.holds_the_set() && self.digest().await.is_none() {
+            return None;
+        }
+        Some(Ok(self.bookmark().await))
+    }
+
+    pub(super) async fn bookmark(&mut self) -> Event {
+        let mut digest = None;
+        if self.left.is_empty() {
+            self.told = self.subscription.position();
+            digest = self.digest().await;
+        }
+        Event::Bookmark(v1::Bookmark { resume_token: self.mark(), revision: self.told, digest })
+    }
+
+    pub(super) fn notice(&mut self) -> Option<Event> {
+        let protecting = self.core.registry.protecting();
+        if protecting == std::mem::replace(&mut self.protecting, protecting) {
+            return None;
+        }
+        let (kind, message) = if protecting {
+            (v1::NoticeKind::SelfPreservationEntered, "lapsed leases are held back")
+        } else {
+            (v1::NoticeKind::SelfPreservationExited, "lapsed leases are removed again")
+        };
+        Some(Event::Notice(v1::Notice { kind: kind.into(), message: message.into() }))
+    }
+
+    pub(super) fn go_away(&mut self) -> Event {
+        let resumable = self.stage == Stage::Live || self.spec.opening.mode == v1::SnapshotMode::Resume;
+        let resume_token = if resumable { self.token() } else { Bytes::new() };
+        self.stage = Stage::Over;
+        let (reason, message) = if self.core.drain.is_cancelled() {
+            (v1::GoAwayReason::Draining, "the server is leaving")
+        } else {
+            (v1::GoAwayReason::MaxAge, "the connection reached its age")
+        };
+        Event::GoAway(v1::GoAway {
+            reason: reason.into(),
+            reconnect_jitter: Some(wire_duration(RECONNECT_JITTER)),
+            resume_token,
+            message: message.into(),
+        })
+    }
+
+    /// The token of this moment; the next ones are due an interval later.
+    pub(super) fn mark(&mut self) -> Bytes {
+        let now = self.now.mono;
+        self.token_wanted = now.plus(self.spec.interval - self.spec.interval / 10);
+        self.token_due = now.plus(self.spec.interval);
+        self.timer.as_mut().reset(Instant::now() + self.token_wanted.since(now));
+        self.token()
+    }
+
+    pub(super) fn token(&self) -> Bytes {
+        let boot = self.core.registry.boot();
+        Resume { spec: self.spec.fingerprint, boot, revision: self.told }.encode(self.core.cluster())
+    }
+
+    pub(super) async fn digest(&mut self) -> Option<v1::SetDigest> {
+        let selectors = &self.spec.selectors;
+        if !self.holds_the_set() {
+            return None;
+        }
+        if selectors.is_by_app() || !self.core.is_long(selectors) {
+            return self.subscription.digest(&self.core.registry).map(Into::into);
+        }
+        // In a box, so that a watcher that waits is no larger for it.
+        Box::pin(self.long_digest()).await.map(Into::into)
+    }
+
+    /// A digest for which every instance may have to be looked at.
+    async fn long_digest(&mut self) -> Option<SetDigest> {
+        let registry = self.core.registry.clone();
+        let away = Subscription::new(&registry, Selectors::default(), Start::Live);
+        let mut subscription = std::mem::replace(&mut self.subscription, away);
+        let reading = move || {
+            let digest = subscription.digest(&registry);
+            (subscription, digest)
+        };
+        let (subscription, digest) = self.core.aside(reading).await;
+        self.subscription = subscription;
+        digest
+    }
+
+    pub(super) fn holds_the_set(&self) -> bool {
+        self.spec.start_mode != v1::StartMode::LiveOnly
+    }
+}
