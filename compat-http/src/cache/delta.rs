@@ -1,48 +1,75 @@
 //! The delta: what changed within the last minutes, from one snapshot of the core.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use heureka_model::{Action, Now, StatusCounts};
 use heureka_registry::{Delta, Entry, Registry};
 
 use super::Kind;
-use super::piece::{Document, Piece};
+use super::groups::{self, Group, List, Mark, Source, TooLarge};
 use crate::wire;
 
-/// The delta as a document, the revision that it tells, and the counts of that moment.
-pub(crate) fn document(registry: &Registry, kind: Kind, now: Now) -> (Document, u64, StatusCounts) {
-    let delta = registry.delta(now);
-    (Document::new(vec![Piece::new(encode(&delta, kind))]), delta.revision, delta.counts)
+/// The changes of each application, oldest first.
+struct Changes<'a> {
+    apps: BTreeMap<&'a str, Vec<&'a Entry>>,
+    kind: Kind,
 }
 
-fn encode(delta: &Delta, kind: Kind) -> Vec<u8> {
-    let Kind { format, shape } = kind;
-    let mut out = wire::open_list(&version(delta), &delta.counts.hash_code(), format);
-    for (position, (app, mut changes)) in by_application(delta).into_iter().enumerate() {
-        if position > 0 {
-            out.extend_from_slice(wire::separator(format));
-        }
-        removals_last(&mut changes);
-        let read: Vec<_> = changes.iter().map(|change| (change.action(), change.registration())).collect();
-        let entries = read.iter().map(|(action, registration)| (Some(*action), registration));
-        wire::application(&mut out, app, entries, format, shape);
-    }
-    out.extend_from_slice(wire::close_list(format));
-    out
+/// The delta, made of `old` where that still says the same, with the counts of that moment.
+///
+/// # Errors
+/// `TooLarge` as soon as the delta exceeds `max` bytes.
+pub(crate) fn refresh(
+    old: &[Arc<Group>],
+    registry: &Registry,
+    kind: Kind,
+    max: usize,
+    now: Now,
+) -> Result<List, TooLarge> {
+    let delta = registry.delta(now);
+    let groups = groups::refresh(old, &Changes::new(&delta, kind), kind.format, max, now)?;
+    Ok(List { groups, version: version(&delta), revision: delta.revision, counts: delta.counts })
 }
 
 /// Some clients skip a delta whose number and hash they saw before, so the number grows with every change and
 /// whenever something grows too old for the window. It stays above 1, which full lists carry.
-fn version(delta: &Delta) -> String {
-    delta.revision.saturating_add(delta.since).saturating_add(2).to_string()
+fn version(delta: &Delta) -> u64 {
+    delta.revision.saturating_add(delta.since).saturating_add(2)
 }
 
-fn by_application(delta: &Delta) -> BTreeMap<&str, Vec<&Entry>> {
-    let mut apps: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
-    for change in &delta.changes {
-        apps.entry(change.app()).or_default().push(change);
+impl<'a> Changes<'a> {
+    fn new(delta: &'a Delta, kind: Kind) -> Self {
+        let mut apps: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
+        for change in &delta.changes {
+            apps.entry(change.app()).or_default().push(change);
+        }
+        Self { apps, kind }
     }
-    apps
+}
+
+impl Source for Changes<'_> {
+    fn applications(&self) -> Vec<(String, Mark)> {
+        self.apps.iter().map(|(app, changes)| ((*app).to_owned(), mark(changes))).collect()
+    }
+
+    /// Without counts: the delta carries those of all instances, whether they changed or not.
+    fn encode(&self, name: &str, out: &mut Vec<u8>) -> Option<(Mark, StatusCounts)> {
+        let Kind { format, shape } = self.kind;
+        let mut changes = self.apps.get(name)?.clone();
+        let mark = mark(&changes);
+        removals_last(&mut changes);
+        let entries = changes.iter().map(|change| (Some(change.action()), change.registration()));
+        wire::application(out, name, entries, format, shape);
+        Some((mark, StatusCounts::default()))
+    }
+}
+
+/// A key stands in the delta once, at its last change, so without a newer revision an application can only lose
+/// entries: its newest revision and their number tell which they are.
+fn mark(changes: &[&Entry]) -> Mark {
+    let revision = changes.last().map_or(0, |change| change.registration().revision);
+    Mark { revision, instances: changes.len() }
 }
 
 /// A Java client drops an application at its last removal and then adds what follows to a new one, removed

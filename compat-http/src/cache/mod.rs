@@ -6,6 +6,7 @@
 //! encoded for each reader while it is sent.
 
 mod delta;
+mod groups;
 mod gzip;
 mod list;
 mod piece;
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
-use heureka_model::{Clock, Mono, Now, StatusCounts};
+use heureka_model::{Clock, Mono, Now};
 use heureka_registry::{LIST_AGE_MAX, Registry};
 use parking_lot::RwLock;
 use tokio::sync::Mutex;
@@ -25,7 +26,7 @@ use crate::budget::Budget;
 use crate::config::Config;
 use crate::error::Error;
 use crate::negotiate::{Format, Shape};
-use list::Group;
+use groups::List;
 use piece::Document;
 
 /// Largest answer that is brought up to date on the thread that serves requests.
@@ -76,10 +77,7 @@ struct Slot {
 /// An encoded answer and what it was true of.
 struct Answer {
     document: Document,
-    /// Everything up to this revision is in it.
-    revision: u64,
-    counts: StatusCounts,
-    groups: Vec<Arc<Group>>,
+    list: List,
     /// When the oldest part was encoded.
     oldest: Mono,
     built: Mono,
@@ -163,8 +161,8 @@ impl Cache {
     }
 
     fn is_current(&self, answer: &Answer, now: Now) -> bool {
-        let fresh = answer.revision >= self.registry.head()
-            || now.mono.since(answer.built) < self.interval(answer.counts.total());
+        let fresh = answer.list.revision >= self.registry.head()
+            || now.mono.since(answer.built) < self.interval(answer.list.counts.total());
         fresh && now.mono.since(answer.oldest) <= LIST_AGE_MAX
     }
 
@@ -180,12 +178,9 @@ impl Cache {
         let old = slot.answer.read().clone();
         let answer = match old.clone().filter(|answer| self.is_current(answer, now)) {
             Some(answer) => answer,
-            None => match scope {
-                Scope::Full => match self.full(old.as_deref(), kind, now) {
-                    Some(answer) => Arc::new(answer),
-                    None => return slot.give_up(&self.registry),
-                },
-                Scope::Delta => Arc::new(self.delta(kind, now)),
+            None => match self.built(old.as_deref(), scope, kind, now) {
+                Some(answer) => Arc::new(answer),
+                None => return slot.give_up(&self.registry),
             },
         };
         if gzip {
@@ -195,18 +190,16 @@ impl Cache {
         Some(answer)
     }
 
-    fn full(&self, old: Option<&Answer>, kind: Kind, now: Now) -> Option<Answer> {
-        let revision = self.registry.head();
-        let groups = old.map(|answer| answer.groups.as_slice()).unwrap_or_default();
-        let groups = list::refresh(groups, &self.registry, kind, self.max, now).ok()?;
-        let (document, counts) = list::document(&groups, kind);
-        let oldest = list::oldest(&groups).unwrap_or(now.mono);
-        Some(Answer { document, revision, counts, groups, oldest, built: now.mono })
-    }
-
-    fn delta(&self, kind: Kind, now: Now) -> Answer {
-        let (document, revision, counts) = delta::document(&self.registry, kind, now);
-        Answer { document, revision, counts, groups: Vec::new(), oldest: now.mono, built: now.mono }
+    fn built(&self, old: Option<&Answer>, scope: Scope, kind: Kind, now: Now) -> Option<Answer> {
+        let old = old.map(|answer| answer.list.groups.as_slice()).unwrap_or_default();
+        let list = match scope {
+            Scope::Full => list::refresh(old, &self.registry, kind, self.max, now).ok()?,
+            // What only a delta tells has to be said however large it is.
+            Scope::Delta => delta::refresh(old, &self.registry, kind, usize::MAX, now).ok()?,
+        };
+        let document = list.document(kind.format);
+        let oldest = list.oldest().unwrap_or(now.mono);
+        Some(Answer { document, list, oldest, built: now.mono })
     }
 
     /// Keeps the answer if it fits, at the cost of the slots that were not used for longest.
