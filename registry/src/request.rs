@@ -174,6 +174,12 @@ impl Entry {
         self.record.head().action
     }
 
+    /// Revision of its last change.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
     /// Its application.
     #[must_use]
     pub fn app(&self) -> &str {

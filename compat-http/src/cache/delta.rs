@@ -68,7 +68,7 @@ impl Source for Changes<'_> {
 /// A key stands in the delta once, at its last change, so without a newer revision an application can only lose
 /// entries: its newest revision and their number tell which they are.
 fn mark(changes: &[&Entry]) -> Mark {
-    let revision = changes.last().map_or(0, |change| change.registration().revision);
+    let revision = changes.last().map_or(0, |change| change.revision());
     Mark { revision, instances: changes.len() }
 }
 
