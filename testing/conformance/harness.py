@@ -43,15 +43,15 @@ def check(fact):
     print(f"  ok {fact} ({time.monotonic() - begun:.1f} s)", flush=True)
 
 
-def until(holds, what):
+def until(holds, what, patience=PATIENCE):
     """Waits until `holds()` gives something true, and gives it back."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + patience
     while True:
         found = holds()
         if found:
             return found
         if time.monotonic() > deadline:
-            raise Failed(f"{what} after {PATIENCE} s; last seen {found!r}")
+            raise Failed(f"{what} after {patience} s; last seen {found!r}")
         time.sleep(0.02)
 
 
