@@ -14,7 +14,8 @@ use parking_lot::RwLock;
 use crate::Registry;
 use crate::store::App;
 
-/// Renewal times in an answer that was kept are no older than this.
+/// Renewal times, and stamps that a registration raised without changing anything else, are no older than this in an
+/// answer that was kept.
 pub const LIST_AGE_MAX: Duration = Duration::from_secs(30);
 
 /// A value larger than this part of the cache is not kept.

@@ -20,12 +20,13 @@ impl From<LeaseTerms> for v1::Lease {
 impl TryFrom<&v1::Lease> for LeaseTerms {
     type Error = Invalid;
 
-    /// Unset terms read as Eureka's, others are clamped, negative ones refused.
+    /// Unset terms read as Eureka's, but who asks for a short lease alone renews three times in it. Others are
+    /// clamped, negative ones refused.
     fn try_from(lease: &v1::Lease) -> Result<Self, Invalid> {
         let default = Self::default();
-        let renewal_interval =
-            term("lease.renewal_interval", lease.renewal_interval.as_ref(), default.renewal_interval())?;
         let duration = term("lease.duration", lease.duration.as_ref(), default.duration())?;
+        let often = default.renewal_interval().min(duration / 3);
+        let renewal_interval = term("lease.renewal_interval", lease.renewal_interval.as_ref(), often)?;
         Ok(Self::clamped(renewal_interval, duration))
     }
 }
@@ -79,6 +80,14 @@ mod tests {
     fn unset_terms_are_eurekas() {
         assert_eq!(terms(None, None), Ok(LeaseTerms::default()));
         assert_eq!(terms(Some(5), None).unwrap().duration(), Duration::from_secs(90));
+    }
+
+    #[test]
+    fn a_short_lease_alone_is_renewed_three_times_in_it() {
+        for (duration, interval) in [(9, 3), (90, 30), (3600, 30), (1, 1)] {
+            let terms = terms(None, Some(duration)).unwrap();
+            assert_eq!(terms.renewal_interval(), Duration::from_secs(interval), "{duration}");
+        }
     }
 
     #[test]

@@ -46,7 +46,7 @@ fn read(file: &Path) -> Result<Verdict, String> {
     let text = std::fs::read_to_string(file).map_err(|problem| problem.to_string())?;
     let recording = Recording::parse(&text).map_err(|problem| problem.to_string())?;
     if recording.is_empty() {
-        return Err("no message to judge".to_owned());
+        return Err("no change and no mark to judge".to_owned());
     }
     Ok(judge(&recording))
 }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use bytes::Bytes;
 use heureka_model::InstanceKey;
 use heureka_proto::v1;
+use prost::Message as _;
 
 use crate::Unreadable;
 use crate::line;
@@ -141,9 +142,17 @@ impl Recording {
         &self.steps
     }
 
-    /// Whether there is no message to judge.
+    /// Whether nothing was said that could be judged: no change, and no mark to judge anything by.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        !self.steps.iter().any(|step| matches!(step.what, What::Message(_)))
+        !self.steps.iter().any(|step| matches!(&step.what, What::Message(message) if says_something(message)))
     }
+}
+
+/// Whether a message is a change or a mark. One that cannot be read is for the judge to name.
+fn says_something(message: &Bytes) -> bool {
+    use v1::watch_event::Event;
+    let Ok(read) = v1::WatchResponse::decode(message.clone()) else { return true };
+    let event = read.event.and_then(|event| event.event);
+    matches!(event, Some(Event::Changes(_) | Event::SnapshotEnd(_) | Event::Bookmark(_)))
 }

@@ -68,3 +68,14 @@ fn what_cannot_be_judged_ends_with_two() {
     assert_eq!(command(&[]).0, 2);
     assert_eq!(command(&[Path::new("/nowhere")]).0, 2);
 }
+
+#[test]
+fn messages_that_say_nothing_are_no_recording() {
+    let begun = lines([follow(), begin(SnapshotMode::Full, 1)]);
+    let nothing = lines([follow(), What::Message(bytes::Bytes::new())]);
+    for text in [begun, nothing] {
+        let (code, told) = judged(&[&text]);
+        assert_eq!(code, 2, "{told}");
+        assert!(told.contains("0.jsonl: no change and no mark to judge\n"), "{told}");
+    }
+}
