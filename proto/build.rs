@@ -22,25 +22,26 @@ const PACKAGE: &str = "heureka.registry.v1";
 /// Fields that a server has as bytes: entries that it encodes once and sends to many, entries that it reads one at a
 /// time, and texts that it only looks up. On the wire a message or a text is its length and its bytes, so a field of
 /// bytes says the same.
-const AS_BYTES: [(&str, &[&str]); 5] = [
+const AS_BYTES: [(&str, &[&str]); 4] = [
     ("ChangeBatch", &["changes"]),
-    ("ListInstancesResponse", &["instances"]),
     ("BatchRegisterRequest", &["requests"]),
     ("BatchRenewRequest", &["requests"]),
     ("InstanceKey", &["namespace", "app", "id"]),
 ];
 
 /// Those messages and what holds them on the side of the server; all others are the same on both sides.
-const SERVED: [&str; 8] = [
+const SERVED: [&str; 7] = [
     "ChangeBatch",
     "WatchEvent",
     "WatchResponse",
-    "ListInstancesResponse",
     "BatchRegisterRequest",
     "BatchRenewRequest",
     "InstanceKey",
     "RenewRequest",
 ];
+
+/// The message that a server writes by hand, its entries encoded beforehand.
+const LISTED: &str = "ListInstancesResponse";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=build.rs");
@@ -69,7 +70,9 @@ fn compile_served(mut descriptors: FileDescriptorSet, out: &Path) -> Result<(), 
         let messages = file.message_type.iter().map(DescriptorProto::name);
         let enums = file.enum_type.iter().map(prost_types::EnumDescriptorProto::name);
         for name in messages.chain(enums).filter(|name| !SERVED.contains(name)) {
-            builder = builder.extern_path(format!(".{PACKAGE}.{name}"), format!("crate::v1::{name}"));
+            let rust =
+                if name == LISTED { "crate::listed::ListedInstances" } else { &format!("crate::v1::{name}") };
+            builder = builder.extern_path(format!(".{PACKAGE}.{name}"), rust);
         }
     }
     Ok(builder.compile_fds(descriptors)?)

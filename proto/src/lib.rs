@@ -6,6 +6,7 @@
 
 pub mod codec;
 pub mod convert;
+pub mod listed;
 
 /// Package `heureka.registry.v1`.
 #[expect(
@@ -18,8 +19,8 @@ pub mod v1 {
     include!(concat!(env!("OUT_DIR"), "/heureka.registry.v1.rs"));
 }
 
-/// The services as a server offers them: the same wire as [`v1`], but changes and listed instances are handed over as
-/// bytes, so that each is encoded once for all who are told of it, and entries of batches and keys of renewals come as
+/// The services as a server offers them: the same wire as [`v1`], but changes are handed over as bytes and listed
+/// instances as [entries](listed), so that each is encoded once for all who are told of it, and entries of batches and keys of renewals come as
 /// bytes, so that what is only looked up is not copied and what is read is read one at a time.
 #[expect(
     unused_qualifications,

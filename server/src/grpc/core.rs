@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use heureka_model::{Clock, Now, Selectors};
 use heureka_proto::convert::timestamp;
 use heureka_proto::v1;
@@ -11,6 +10,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tonic::Extensions;
 
+use super::lists::Entries;
 use super::{Connection, Deps, Identity, Limits};
 
 /// Live instances that are looked at on a thread that serves requests: some milliseconds.
@@ -28,7 +28,7 @@ pub(super) struct Core {
     pub(super) drain: CancellationToken,
     clock: Arc<dyn Clock>,
     /// Whole applications, encoded, by namespace and name.
-    pub(super) applications: AppCache<(String, String), Arc<[Bytes]>>,
+    pub(super) applications: AppCache<(String, String), Entries>,
     identity: Identity,
     readings: Arc<Semaphore>,
 }

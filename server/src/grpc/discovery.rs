@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use heureka_proto::convert::BorrowedKey;
+use heureka_proto::listed::ListedInstances;
 use heureka_proto::served::discovery_service_server::DiscoveryService;
-use heureka_proto::{served, v1};
+use heureka_proto::v1;
 use tonic::{Request, Response, Status};
 
 use super::Connection;
@@ -38,10 +39,7 @@ impl DiscoveryService for Discovery {
         Ok(Response::new(v1::GetInstanceResponse { header, instance: Some(found.into()) }))
     }
 
-    async fn list_instances(
-        &self,
-        request: Request<v1::ListInstancesRequest>,
-    ) -> Answer<served::ListInstancesResponse> {
+    async fn list_instances(&self, request: Request<v1::ListInstancesRequest>) -> Answer<ListedInstances> {
         let page = lists::instances(&self.core, request.into_inner(), self.core.now()).await?;
         Ok(Response::new(page))
     }

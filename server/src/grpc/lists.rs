@@ -1,11 +1,10 @@
 //! Pages of instances and of applications.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use heureka_model::{InstanceKey, Invalid, Now, Problem, Selectors, canonical_app};
 use heureka_proto::convert::selectors;
-use heureka_proto::{served, v1};
+use heureka_proto::listed::{ListedInstances, entry_len, push_entry};
+use heureka_proto::v1;
 use heureka_registry::AppSummary;
 use prost::Message as _;
 
@@ -41,7 +40,7 @@ pub(super) async fn instances(
     core: &Core,
     request: v1::ListInstancesRequest,
     now: Now,
-) -> Result<served::ListInstancesResponse, Fault> {
+) -> Result<ListedInstances, Fault> {
     let size = page_size(request.page_size)?;
     let set = set(request.selectors).map_err(|invalid| Fault::invalid(Reason::InvalidSelector, invalid))?;
     let from = (!request.page_token.is_empty()).then(|| page_token(core, &request.page_token, &set));
@@ -52,20 +51,28 @@ pub(super) async fn instances(
     };
     let first = || Resume { spec: set.fingerprint, boot: core.registry.boot(), revision: page.revision };
     let resume = from.map_or_else(first, |from| from.resume);
-    Ok(served::ListInstancesResponse {
+    let rest = v1::ListInstancesResponse {
         header: core.header(page.revision, now),
-        instances: page.instances.to_vec(),
+        instances: Vec::new(),
         resume_token: if page.next.is_none() { resume.encode(core.cluster()) } else { Bytes::new() },
         next_page_token: page
             .next
             .map(|after| Page { resume, after }.encode(core.cluster()))
             .unwrap_or_default(),
-    })
+    };
+    Ok(ListedInstances { rest, entries: page.entries.bytes })
+}
+
+/// Instances as they stand in a page.
+#[derive(Clone, Debug)]
+pub(super) struct Entries {
+    bytes: Bytes,
+    count: usize,
 }
 
 /// A page of instances, encoded.
 struct Encoded {
-    instances: Arc<[Bytes]>,
+    entries: Entries,
     /// The last key, when there is more.
     next: Option<InstanceKey>,
     /// The list is no older than this.
@@ -83,14 +90,13 @@ async fn application(
     // Both before the instances are read: the list says no less.
     let revision = core.registry.head();
     let (kept, key) = (&core.applications, (namespace.to_owned(), name.to_owned()));
-    if let Some(instances) = kept.current(&key, now.mono).filter(|kept| kept.len() <= size) {
-        return Encoded { instances, next: None, revision };
+    if let Some(entries) = kept.current(&key, now.mono).filter(|kept| kept.count <= size) {
+        return Encoded { entries, next: None, revision };
     }
     let mark = core.registry.app_mark(namespace, name);
     let page = read(core, selectors, None, size, now).await;
-    if let Some(mark) = mark.filter(|_| page.next.is_none() && !page.instances.is_empty()) {
-        let bytes = page.instances.iter().map(|instance| instance.len() + size_of::<Bytes>()).sum();
-        kept.keep(key, mark, page.instances.clone(), bytes, now.mono);
+    if let Some(mark) = mark.filter(|_| page.next.is_none() && page.entries.count > 0) {
+        kept.keep(key, mark, page.entries.clone(), page.entries.bytes.len(), now.mono);
     }
     page
 }
@@ -111,22 +117,21 @@ async fn read(
 
 /// The longest beginning of a page that fits into one message, and the key after which the next one goes on.
 fn cut(page: heureka_registry::Page) -> Encoded {
-    let mut instances: Vec<Bytes> = Vec::with_capacity(page.instances.len());
+    let (mut bytes, mut count) = (Vec::new(), 0);
     let mut next = page.next;
-    let mut bytes = 0;
     let mut last = None;
     for registration in page.instances {
         let key = registration.instance.key.clone();
-        let instance = Bytes::from(v1::Instance::from(registration).encode_to_vec());
-        bytes += instance.len() + ENTRY_OVERHEAD;
-        if bytes > MAX_MESSAGE && last.is_some() {
+        let instance = v1::Instance::from(registration);
+        if bytes.len() + entry_len(&instance) > MAX_MESSAGE && last.is_some() {
             next = last;
             break;
         }
+        push_entry(&instance, &mut bytes);
+        count += 1;
         last = Some(key);
-        instances.push(instance);
     }
-    Encoded { instances: instances.into(), next, revision: page.revision }
+    Encoded { entries: Entries { bytes: bytes.into(), count }, next, revision: page.revision }
 }
 
 fn page_token(core: &Core, token: &str, set: &Set) -> Result<Page, Fault> {
