@@ -247,10 +247,9 @@ impl View {
 
     fn mark(&mut self, token: Bytes, digest: Option<&v1::SetDigest>) -> Next {
         self.token = token;
-        let Some(digest) = digest else {
+        let Some(agrees) = digest.and_then(|digest| self.agrees(digest)) else {
             return Next::Settled;
         };
-        let agrees = *digest == self.digest();
         if let Some(waiting) = &mut self.waiting {
             waiting.compared(agrees);
         }
@@ -262,6 +261,15 @@ impl View {
         self.mismatches = 0;
         self.drop_token();
         Next::Reconnect(Duration::ZERO)
+    }
+
+    /// Whether what the server told adds up to its digest; nothing when the digest was made in a way that is not known
+    /// here. How many there are of each status is left out: a later server may count statuses that are not known
+    /// either.
+    fn agrees(&self, digest: &v1::SetDigest) -> Option<bool> {
+        let own = self.digest();
+        let is_equal = (digest.hash, digest.instance_count) == (own.hash, own.instance_count);
+        (digest.algorithm == own.algorithm).then_some(is_equal)
     }
 
     /// Digest of what the server told.

@@ -114,6 +114,30 @@ fn two_digests_in_a_row_that_differ_fetch_the_set_anew() {
 }
 
 #[test]
+fn a_digest_of_another_algorithm_compares_nothing() {
+    let mut view = View::default();
+    snapshot(&mut view, vec![put("a", 1)]);
+    let own = view.digest();
+    let other = v1::SetDigest { algorithm: own.algorithm + 1, hash: !own.hash, ..own };
+    for _ in 0..3 {
+        let next = view.take(end(Some(other.clone())), &mut VecDeque::new(), Instant::now());
+        assert_eq!((next, view.token().is_empty()), (Ok(Next::Settled), false));
+    }
+}
+
+#[test]
+fn statuses_that_are_not_known_are_not_compared() {
+    let mut view = View::default();
+    snapshot(&mut view, vec![put("a", 1)]);
+    let digest =
+        v1::SetDigest { status_counts: vec![v1::StatusCount { status: 6, count: 1 }], ..view.digest() };
+    for _ in 0..3 {
+        let next = view.take(end(Some(digest.clone())), &mut VecDeque::new(), Instant::now());
+        assert_eq!(next, Ok(Next::Settled));
+    }
+}
+
+#[test]
 fn a_goodbye_keeps_an_older_token_when_it_brings_none() {
     let mut view = View::default();
     snapshot(&mut view, vec![]);
