@@ -56,6 +56,8 @@ pub(crate) struct View {
     hold: Duration,
     token: Bytes,
     mismatches: u32,
+    /// Digests differed so often that what is held counts for less than the next whole snapshot.
+    is_doubted: bool,
 }
 
 /// A change as it was heard: without an instance, a removal.
@@ -89,7 +91,7 @@ fn read_instance(wire: Option<v1::Instance>) -> Result<Arc<Registration>, Invali
 pub(crate) enum Next {
     /// Read on.
     Read,
-    /// Everything was told: the server is fine.
+    /// Everything was told, and no digest contradicts: the server is fine.
     Settled,
     /// Open another stream, within this time.
     Reconnect(Duration),
@@ -205,15 +207,16 @@ impl View {
         let Some(built) = self.building.take() else {
             return;
         };
+        let overrides = std::mem::take(&mut self.is_doubted);
         let waiting_since = self.waiting.take().map(|earlier| earlier.since());
         let is_doubtful = waiting_since.is_some() || shrinks(&self.held, &built);
         if is_doubtful && self.hold > Duration::ZERO {
             let since = waiting_since.unwrap_or(now);
-            self.absorb(&built, events);
+            self.absorb(&built, overrides, events);
             self.waiting = Some(Waiting::new(&self.held, self.told_by, built, self.origin, since));
         } else {
             self.told_by = self.origin;
-            self.swap(&built, events);
+            self.swap(&built, overrides, events);
         }
     }
 
@@ -221,25 +224,26 @@ impl View {
     fn release(&mut self, events: &mut VecDeque<Event>, now: Instant) {
         if let Some(waiting) = self.waiting.take_if(|waiting| waiting.is_over(&self.held, self.hold, now)) {
             self.told_by = waiting.origin;
-            self.swap(&waiting.set, events);
+            self.swap(&waiting.set, false, events);
         }
     }
 
     /// A whole snapshot replaces the set.
-    fn swap(&mut self, built: &Set, events: &mut VecDeque<Event>) {
+    fn swap(&mut self, built: &Set, overrides: bool, events: &mut VecDeque<Event>) {
         let gone: Vec<_> = self.held.missing_in(built).cloned().collect();
         for last in gone {
             self.held.remove(&last.instance.key);
             events.push_back(Event::Removed { last, reason: None });
         }
-        self.absorb(built, events);
+        self.absorb(built, overrides, events);
     }
 
-    /// Takes over what a snapshot holds, except that a newer copy of an instance is kept: the snapshot may come from a
-    /// server that lags.
-    fn absorb(&mut self, built: &Set, events: &mut VecDeque<Event>) {
+    /// Takes over what a snapshot holds. A newer copy of an instance is kept, since the snapshot may come from a server
+    /// that lags, unless the snapshot overrides: it was fetched because what is held contradicted the digests, so the
+    /// newer copy may come from a server that lives no more.
+    fn absorb(&mut self, built: &Set, overrides: bool, events: &mut VecDeque<Event>) {
         for registration in built.members() {
-            if !self.held.is_ahead(&registration.instance.key, registration.version) {
+            if overrides || !self.held.is_ahead(&registration.instance.key, registration.version) {
                 events.extend(self.store(registration.clone()));
             }
         }
@@ -255,10 +259,11 @@ impl View {
         }
         self.mismatches = if agrees { 0 } else { self.mismatches + 1 };
         if self.mismatches < MISMATCHES {
-            return Next::Settled;
+            return if agrees { Next::Settled } else { Next::Read };
         }
         tracing::warn!(instances = self.held.len(), "the set is not the server's, fetching it anew");
         self.mismatches = 0;
+        self.is_doubted = true;
         self.drop_token();
         Next::Reconnect(Duration::ZERO)
     }

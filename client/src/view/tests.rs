@@ -107,10 +107,55 @@ fn two_digests_in_a_row_that_differ_fetch_the_set_anew() {
         let next = view.take(message, &mut events, Instant::now()).unwrap();
         (next, view.token().is_empty())
     };
-    assert_eq!(settle(&wrong), (Next::Settled, false));
+    assert_eq!(settle(&wrong), (Next::Read, false));
     assert_eq!(settle(&right), (Next::Settled, false));
-    assert_eq!(settle(&wrong), (Next::Settled, false));
+    assert_eq!(settle(&wrong), (Next::Read, false));
     assert_eq!(settle(&wrong), (Next::Reconnect(Duration::ZERO), true));
+}
+
+/// Says twice that the server holds this. What the second mark asks for.
+fn insist(view: &mut View, set: &[v1::Change]) -> Next {
+    let digest = Some(digest_of(set.to_vec()));
+    let mut say = || {
+        let resume_token = Bytes::from_static(b"b");
+        let mark = v1::Bookmark { resume_token, revision: 1, digest: digest.clone() };
+        view.take(Wire::Bookmark(mark), &mut VecDeque::new(), Instant::now()).unwrap()
+    };
+    say();
+    say()
+}
+
+#[test]
+fn a_set_fetched_for_its_digests_is_taken_as_told_whatever_was_held() {
+    for hold in [Duration::ZERO, HOLD] {
+        let (mut view, restarted) = (View::holding(hold), vec![put("a", 3)]);
+        take(&mut view, whole(1, vec![put("a", 5)]));
+        take(&mut view, vec![told_by(2), changes(restarted.clone()), end(None)]);
+        assert!(view.held.is_ahead(&registration("a", 4).instance.key, registration("a", 4).version));
+        assert_eq!(insist(&mut view, &restarted), Next::Reconnect(Duration::ZERO));
+        let told = take(&mut view, whole(2, restarted.clone()));
+        assert_eq!(told, [Event::Modified(registration("a", 3)), Event::Synced { instances: 1 }]);
+        assert_eq!(insist(&mut view, &restarted), Next::Settled);
+    }
+}
+
+#[test]
+fn a_set_fetched_for_its_digests_overrides_while_it_waits_too() {
+    let (mut view, restarted) = (guarded(), vec![put("e", 3)]);
+    take(&mut view, whole(1, vec![put("a", 5), put("b", 5), put("c", 5), put("d", 5), put("e", 5)]));
+    assert_eq!(insist(&mut view, &restarted), Next::Reconnect(Duration::ZERO));
+    assert_eq!(take(&mut view, whole(2, restarted.clone())), [Event::Modified(registration("e", 3))]);
+    assert_eq!((view.withheld(), insist(&mut view, &restarted)), (Some(4), Next::Settled));
+}
+
+#[test]
+fn only_one_snapshot_overrides() {
+    let mut view = View::default();
+    take(&mut view, whole(1, vec![put("a", 5)]));
+    insist(&mut view, &[put("a", 3)]);
+    take(&mut view, whole(2, vec![put("a", 3)]));
+    assert_eq!(snapshot(&mut view, vec![put("a", 2)]), [Event::Synced { instances: 1 }]);
+    assert!(view.held.is_ahead(&registration("a", 2).instance.key, registration("a", 2).version));
 }
 
 #[test]
