@@ -24,6 +24,8 @@ use crate::{Error, Event, InstanceSelector, Transport};
 
 /// Most that the server may send in one message, with room for its own growth.
 const MAX_MESSAGE: usize = 4 << 20;
+/// Longest jitter that a server may ask for.
+const LONGEST_TOLD: Duration = Duration::from_mins(5);
 
 /// Every change of a set of instances, as a [`Stream`]; [`Client::watch`](crate::Client::watch) returns it.
 ///
@@ -68,6 +70,7 @@ pub(crate) struct Watcher<T> {
     pub(crate) view: View,
     backoff: Backoff,
     stream: Option<(Pick, Streaming<v1::WatchResponse>)>,
+    opened: Instant,
     /// Before the next stream is opened.
     wait: Duration,
     /// Events of the last message.
@@ -78,7 +81,8 @@ pub(crate) struct Watcher<T> {
 impl<T: Transport> Watcher<T> {
     pub(crate) fn new(calls: Arc<Calls<T>>, selectors: Vec<InstanceSelector>, view: View) -> Self {
         let (backoff, wait, told) = (Backoff::default(), Duration::ZERO, VecDeque::new());
-        Self { calls, selectors, view, backoff, stream: None, wait, told, over: false }
+        let opened = Instant::now();
+        Self { calls, selectors, view, backoff, stream: None, opened, wait, told, over: false }
     }
 
     async fn next(&mut self) -> Option<Result<Event, Error>> {
@@ -113,10 +117,7 @@ impl<T: Transport> Watcher<T> {
         match message.unwrap_or_else(|_| Err(silent())) {
             Ok(Some(message)) => return self.take(pick, message).map(|()| true),
             // The server ended the stream, or the connection did: both are no reason to lose anything.
-            Ok(None) => {
-                let wait = self.backoff.next(rand::random());
-                self.part(wait);
-            }
+            Ok(None) => self.part(Duration::ZERO),
             Err(status) => self.refused(pick, status)?,
         }
         Ok(false)
@@ -128,7 +129,10 @@ impl<T: Transport> Watcher<T> {
         let mut client = DiscoveryServiceClient::new(transport).max_decoding_message_size(MAX_MESSAGE);
         let answer = timeout(silence, client.watch(self.request())).await;
         match answer.unwrap_or_else(|_| Err(silent())) {
-            Ok(response) => self.stream = Some((pick, response.into_inner())),
+            Ok(response) => {
+                self.opened = Instant::now();
+                self.stream = Some((pick, response.into_inner()));
+            }
             Err(status) => self.refused(pick, status)?,
         }
         Ok(())
@@ -152,17 +156,23 @@ impl<T: Transport> Watcher<T> {
         };
         match self.view.take(event, &mut self.told, Instant::now())? {
             Next::Read => {}
-            Next::Settled => {
-                self.backoff.reset();
-                self.calls.servers.answered(pick);
-            }
-            Next::Reconnect(within) => self.part(within.mul_f64(rand::random())),
+            Next::Settled => self.settled(pick),
+            Next::Reconnect(within) => self.part(within),
             Next::Leave(within) => {
                 self.calls.servers.failed(pick, None);
-                self.part(within.mul_f64(rand::random()));
+                self.part(within);
             }
         }
         Ok(())
+    }
+
+    /// All is well; but only a stream that lived for a while makes the next wait a short one, or a server that ends
+    /// each stream as soon as it told everything would be called without pause.
+    fn settled(&mut self, pick: Pick) {
+        if self.opened.elapsed() >= self.calls.settings.bookmark_interval {
+            self.backoff.reset();
+        }
+        self.calls.servers.answered(pick);
     }
 
     fn refused(&mut self, pick: Pick, status: Status) -> Result<(), Error> {
@@ -176,15 +186,16 @@ impl<T: Transport> Watcher<T> {
             return Err(error);
         }
         tracing::debug!(%error, "a watch was interrupted");
-        let wait = error.wait(&mut self.backoff);
-        self.part(wait);
+        self.stream = None;
+        self.wait = error.wait(&mut self.backoff);
         Ok(())
     }
 
-    /// The next stream is opened after this time. What was told is delivered first.
-    fn part(&mut self, wait: Duration) {
+    /// The next stream is opened after a random wait, up to this one when the backoff's own bound is lower. What was
+    /// told is delivered first.
+    fn part(&mut self, within: Duration) {
         self.stream = None;
-        self.wait = wait;
+        self.wait = self.backoff.next_within(within.min(LONGEST_TOLD), rand::random());
     }
 }
 

@@ -114,6 +114,73 @@ async fn a_connection_that_has_its_age_is_opened_anew_on_the_same_server() {
     assert_eq!((script.tokens(), other.tokens().len()), (vec![String::new(), "moved".into()], 0));
 }
 
+/// How many streams are opened within ten minutes of a server that does the same on each of them.
+async fn streams_in_ten_minutes(scene: impl Fn() -> Vec<Result<v1::WatchResponse, Status>>) -> usize {
+    let script = Script::new((0..2000).map(|_| Ok((scene(), false))).collect());
+    let mut watcher = events(&script);
+    let forever = async { while watcher.next().await.is_some() {} };
+    assert!(timeout(Duration::from_mins(10), forever).await.is_err());
+    script.tokens().len()
+}
+
+fn wrong(token: &'static str, mark: fn(Bytes, v1::SetDigest) -> Wire) -> Result<v1::WatchResponse, Status> {
+    let digest = v1::SetDigest { algorithm: 1, hash: 7, ..Default::default() };
+    item(mark(Bytes::from_static(token.as_bytes()), digest))
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_way_to_end_a_stream_makes_a_watch_call_without_pause() {
+    let contradicted = || {
+        let end = |resume_token, digest| {
+            Wire::SnapshotEnd(v1::SnapshotEnd { resume_token, revision: 1, digest: Some(digest) })
+        };
+        let mark = |resume_token, digest| {
+            Wire::Bookmark(v1::Bookmark { resume_token, revision: 1, digest: Some(digest) })
+        };
+        vec![begin(v1::SnapshotMode::Full), wrong("one", end), wrong("two", mark)]
+    };
+    let sent_away = |reason| [full("one"), vec![goodbye(reason)]].concat();
+    // Sixty waits of 15 s on average would already be too many.
+    let table = [
+        ("closed", streams_in_ten_minutes(|| full("one")).await),
+        ("marked and closed", streams_in_ten_minutes(|| [full("one"), vec![bookmark("two")]].concat()).await),
+        ("nothing told", streams_in_ten_minutes(Vec::new).await),
+        ("contradicted", streams_in_ten_minutes(contradicted).await),
+        ("sent away", streams_in_ten_minutes(|| sent_away(v1::GoAwayReason::Draining)).await),
+        ("aged", streams_in_ten_minutes(|| sent_away(v1::GoAwayReason::MaxAge)).await),
+    ];
+    for (case, streams) in table {
+        assert!((10..100).contains(&streams), "{case}: {streams} streams");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_lived_for_a_bookmark_makes_the_next_wait_short() {
+    let script = Script::default();
+    let calls = Calls::new(Settings::default(), Servers::beginning_at(0, vec![script.server()]));
+    let mut watcher = Watcher::new(Arc::new(calls), Vec::new(), View::default());
+    let (pick, _) = watcher.calls.servers.pick();
+    let interval = watcher.calls.settings.bookmark_interval;
+    let bound = |watcher: &mut Watcher<_>| watcher.backoff.next(1.0).as_millis();
+    assert_eq!([bound(&mut watcher), bound(&mut watcher)], [100, 200]);
+    watcher.settled(pick);
+    assert_eq!(bound(&mut watcher), 400);
+    tokio::time::advance(interval).await;
+    watcher.settled(pick);
+    assert_eq!(bound(&mut watcher), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_jitter_of_a_year_is_one_of_minutes() {
+    let mut watcher = {
+        let calls =
+            Calls::new(Settings::default(), Servers::beginning_at(0, vec![Script::default().server()]));
+        Watcher::new(Arc::new(calls), Vec::new(), View::default())
+    };
+    watcher.part(Duration::from_hours(8760));
+    assert!(watcher.wait <= LONGEST_TOLD, "{:?}", watcher.wait);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_token_that_is_refused_is_dropped() {
     let script = Script::new(vec![
