@@ -114,6 +114,19 @@ async fn a_connection_that_has_its_age_is_opened_anew_on_the_same_server() {
     assert_eq!((script.tokens(), other.tokens().len()), (vec![String::new(), "moved".into()], 0));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_bare_refusal_leaves_the_server_and_ends_no_watch() {
+    for code in [Code::Unimplemented, Code::PermissionDenied, Code::Unauthenticated] {
+        let odd = Script::new(vec![Err(Status::new(code, "of a proxy"))]);
+        let other = Script::new(vec![Ok((full("one"), true))]);
+        assert_eq!(hear(&mut events_of(&[&odd, &other]), 1).await, ["0"]);
+        let alone = Script::new(vec![Err(Status::new(code, "of a proxy")), Ok((full("one"), true))]);
+        assert_eq!(hear(&mut events(&alone), 1).await, ["0"]);
+        let own = Script::new(vec![Err(refusal(code, "NO_RIGHTS"))]);
+        assert!(events(&own).next().await.unwrap().unwrap_err().is("NO_RIGHTS"));
+    }
+}
+
 /// How many streams are opened within ten minutes of a server that does the same on each of them.
 async fn streams_in_ten_minutes(scene: impl Fn() -> Vec<Result<v1::WatchResponse, Status>>) -> usize {
     let script = Script::new((0..2000).map(|_| Ok((scene(), false))).collect());
