@@ -115,7 +115,10 @@ impl<T: Transport> Watcher<T> {
         let pick = *pick;
         let message = timeout(silence, stream.message()).await;
         match message.unwrap_or_else(|_| Err(silent())) {
-            Ok(Some(message)) => return self.take(pick, message).map(|()| true),
+            Ok(Some(message)) => {
+                self.take(pick, message);
+                return Ok(true);
+            }
             // The server ended the stream, or the connection did: both are no reason to lose anything.
             Ok(None) => self.part(Duration::ZERO),
             Err(status) => self.refused(pick, status)?,
@@ -149,21 +152,21 @@ impl<T: Transport> Watcher<T> {
         v1::WatchRequest { spec: Some(spec), client_name: settings.client_name.clone() }
     }
 
-    fn take(&mut self, pick: Pick, message: v1::WatchResponse) -> Result<(), Error> {
+    fn take(&mut self, pick: Pick, message: v1::WatchResponse) {
         // A kind of message that a later server may send is skipped.
         let Some(event) = message.event.and_then(|event| event.event) else {
-            return Ok(());
+            return;
         };
-        match self.view.take(event, &mut self.told, Instant::now())? {
-            Next::Read => {}
-            Next::Settled => self.settled(pick),
-            Next::Reconnect(within) => self.part(within),
-            Next::Leave(within) => {
-                self.calls.servers.failed(pick, None);
-                self.part(within);
+        match self.view.take(event, &mut self.told, Instant::now()) {
+            Ok(Next::Read) => {}
+            Ok(Next::Settled) => self.settled(pick),
+            Ok(Next::Reconnect(within)) => self.part(within),
+            Ok(Next::Leave(within)) => self.leave(pick, within),
+            Err(invalid) => {
+                tracing::warn!(%invalid, "a server told a change that cannot be read");
+                self.leave(pick, Duration::ZERO);
             }
         }
-        Ok(())
     }
 
     /// All is well; but only a stream that lived for a while makes the next wait a short one, or a server that ends
@@ -189,6 +192,12 @@ impl<T: Transport> Watcher<T> {
         self.stream = None;
         self.wait = error.wait(&mut self.backoff);
         Ok(())
+    }
+
+    /// The next stream is another server's, when there is one.
+    fn leave(&mut self, pick: Pick, within: Duration) {
+        self.calls.servers.failed(pick, None);
+        self.part(within);
     }
 
     /// The next stream is opened after a random wait, up to this one when the backoff's own bound is lower. What was

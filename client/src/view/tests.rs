@@ -222,6 +222,45 @@ fn a_removal_for_a_reason_of_a_later_server_is_a_removal() {
     assert_eq!(told, [Event::Removed { last: registration("a", 1), reason: None }]);
 }
 
+#[test]
+fn a_change_of_a_later_type_is_its_instance_or_nothing() {
+    let later = |change: v1::Change| v1::Change { r#type: 9, ..change };
+    let mut view = View::default();
+    snapshot(&mut view, vec![put("a", 1)]);
+    let told = take(&mut view, vec![changes(vec![later(remove("a", 2)), later(put("b", 1))])]);
+    assert_eq!(told, [Event::Added(registration("b", 1))]);
+    let bare = v1::Change { key: None, version: None, ..later(remove("a", 3)) };
+    assert_eq!(take(&mut view, vec![changes(vec![bare])]), []);
+}
+
+#[test]
+fn an_effective_status_of_a_later_server_reads_as_unknown() {
+    use heureka_model::Status;
+    let (up, out) = (1, 4);
+    let table = [
+        // Effective, reported, override; and what they read as.
+        ((6, 6, 0), (Status::Unknown, None)),
+        ((6, 0, 0), (Status::Unknown, None)),
+        ((6, up, 0), (Status::Unknown, None)),
+        ((6, up, 6), (Status::Unknown, Some(Status::Unknown))),
+        ((-1, up, out), (Status::Unknown, Some(Status::Unknown))),
+        ((out, 6, out), (Status::OutOfService, Some(Status::OutOfService))),
+        ((up, 6, 0), (Status::Up, None)),
+        ((out, up, 6), (Status::OutOfService, Some(Status::OutOfService))),
+        ((0, 6, 0), (Status::Unknown, None)),
+        ((up, up, 0), (Status::Up, None)),
+    ];
+    for ((status, reported_status, status_override), expected) in table {
+        let instance = put("a", 1).instance.unwrap();
+        let wire = v1::Instance { status, reported_status, status_override, ..instance };
+        let mut view = View::default();
+        take(&mut view, vec![changes(vec![v1::Change { instance: Some(wire), ..put("a", 1) }])]);
+        let read = view.held.members().next().unwrap();
+        let case = (status, reported_status, status_override);
+        assert_eq!((read.status(), read.override_status()), expected, "{case:?}");
+    }
+}
+
 const HOLD: Duration = Duration::from_mins(5);
 const LEASE: Duration = Duration::from_secs(90);
 

@@ -8,7 +8,7 @@ use tonic::Code;
 use super::*;
 use crate::Settings;
 use crate::servers::Servers;
-use crate::testing::{Script, begin, bookmark, end, item, put, refusal};
+use crate::testing::{Script, begin, bookmark, change, end, item, put, refusal};
 
 fn events(script: &Script) -> Watch {
     events_of(&[script])
@@ -127,6 +127,27 @@ async fn a_bare_refusal_leaves_the_server_and_ends_no_watch() {
     }
 }
 
+/// Two changes, the second of which has no key.
+fn half_broken() -> Result<v1::WatchResponse, Status> {
+    let broken = v1::Change { key: None, ..change("b", 1, true) };
+    let changes = vec![change("a", 1, true), broken];
+    item(Wire::Changes(v1::ChangeBatch { changes, revision: 1, commit_time: None }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_cannot_be_read_leaves_the_server_and_ends_no_watch() {
+    let broken = || Ok((full("one").into_iter().chain([half_broken()]).collect(), true));
+    let (odd, other) = (Script::new(vec![broken()]), Script::new(vec![Ok((full("two"), true))]));
+    assert_eq!(hear(&mut events_of(&[&odd, &other]), 2).await, ["0", "a"]);
+    let mut watch = events_of(&[&Script::new(vec![broken()]), &other]);
+    assert_eq!(other.tokens().len(), 0);
+    assert_eq!(hear(&mut watch, 3).await[..2], ["0", "a"]);
+    assert_eq!(other.tokens(), ["one"]);
+    let alone = Script::new(vec![broken(), Ok((full("two"), true))]);
+    hear(&mut events(&alone), 3).await;
+    assert_eq!(alone.tokens(), ["", "one"]);
+}
+
 /// How many streams are opened within ten minutes of a server that does the same on each of them.
 async fn streams_in_ten_minutes(scene: impl Fn() -> Vec<Result<v1::WatchResponse, Status>>) -> usize {
     let script = Script::new((0..2000).map(|_| Ok((scene(), false))).collect());
@@ -160,6 +181,7 @@ async fn no_way_to_end_a_stream_makes_a_watch_call_without_pause() {
         ("nothing told", streams_in_ten_minutes(Vec::new).await),
         ("contradicted", streams_in_ten_minutes(contradicted).await),
         ("sent away", streams_in_ten_minutes(|| sent_away(v1::GoAwayReason::Draining)).await),
+        ("unreadable", streams_in_ten_minutes(|| [full("one"), vec![half_broken()]].concat()).await),
         ("aged", streams_in_ten_minutes(|| sent_away(v1::GoAwayReason::MaxAge)).await),
     ];
     for (case, streams) in table {
