@@ -32,7 +32,8 @@ const LONGEST_TOLD: Duration = Duration::from_mins(5);
 /// It begins with what is there, each instance as [`Event::Added`], then [`Event::Synced`]. From then on each event
 /// is a difference to what was told before, whatever happens to servers and connections in between: the watch
 /// resumes where it was, goes to another server when one fails or falls silent, fetches everything anew when that
-/// is the only way, compares its set with the server's digests, and tells nothing twice and nothing backwards.
+/// is the only way, compares its set with the server's digests, and tells nothing twice. Nothing is told backwards
+/// either, unless two digests in a row contradicted what was told: then the server's whole set counts, older or not.
 ///
 /// It ends only after an error that no retry mends, such as `INVALID_SELECTOR`. Nothing is sent before it is polled,
 /// and nothing is read faster than it is polled. Dropping it ends the watch.
