@@ -28,7 +28,12 @@ impl Backoff {
 
     /// The next wait, for a random `share` between 0 and 1.
     pub(crate) fn next(&mut self, share: f64) -> Duration {
-        let wait = self.bound.mul_f64(share.clamp(0.0, 1.0));
+        self.next_within(Duration::ZERO, share)
+    }
+
+    /// The next wait, drawn from nothing to `told` where that is more than the own bound.
+    pub(crate) fn next_within(&mut self, told: Duration, share: f64) -> Duration {
+        let wait = self.bound.max(told).mul_f64(share.clamp(0.0, 1.0));
         self.bound = (self.bound * 2).min(self.longest);
         wait
     }
@@ -57,6 +62,14 @@ mod tests {
             assert_eq!([1.0, 1.0, 1.0].map(|share| backoff.next(share).as_millis()), [100, 150, 150]);
             backoff.reset();
         }
+    }
+
+    #[test]
+    fn a_wider_bound_that_was_told_is_taken_once() {
+        let mut backoff = Backoff::default();
+        let waits =
+            [500, 0, 50].map(|told| backoff.next_within(Duration::from_millis(told), 1.0).as_millis());
+        assert_eq!(waits, [500, 200, 400]);
     }
 
     #[test]

@@ -8,6 +8,8 @@ use tonic_types::StatusExt as _;
 
 use crate::backoff::Backoff;
 
+/// Domain of the reasons of `docs/errors.md`.
+const DOMAIN: &str = "heureka";
 /// Longest wait that a server may ask for.
 const LONGEST_ASKED: Duration = Duration::from_mins(5);
 
@@ -31,7 +33,8 @@ pub enum Error {
     Refused {
         /// Canonical code of gRPC.
         code: Code,
-        /// Stable reason of `docs/errors.md`; the code's name when the server gave none.
+        /// Stable reason of `docs/errors.md`; the code's name, such as `Unavailable`, when there was none of the
+        /// registry's own.
         reason: String,
         /// Text for people.
         message: String,
@@ -46,19 +49,16 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the same call may succeed later or elsewhere.
+    /// Whether the same call may succeed later or elsewhere. A refusal of rights or of the method lasts when it has a
+    /// reason of the registry's own; without one it comes from something on the way, or from another program on the
+    /// port, and passes.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         match self {
+            Self::Refused { code: Code::InvalidArgument, .. } => false,
             Self::Refused { code, reason, .. } => {
-                let lasting = matches!(
-                    code,
-                    Code::InvalidArgument
-                        | Code::Unauthenticated
-                        | Code::PermissionDenied
-                        | Code::Unimplemented
-                );
-                !lasting && reason != "MESSAGE_TOO_LARGE"
+                let is_verdict = is_verdict(*code) && *reason != name(*code);
+                !is_verdict && reason != "MESSAGE_TOO_LARGE"
             }
             Self::NoInstance(_) => true,
             Self::Address(_) | Self::NoServer | Self::NoEndpoint(_) | Self::Unreadable(_) => false,
@@ -89,12 +89,10 @@ impl Error {
 impl From<Status> for Error {
     fn from(status: Status) -> Self {
         let details = status.get_error_details();
-        let reason =
-            details.error_info().map_or_else(|| format!("{:?}", status.code()), |info| info.reason.clone());
         let violation = details.bad_request().and_then(|request| request.field_violations.first());
         Self::Refused {
             code: status.code(),
-            reason,
+            reason: reason(&status).unwrap_or_else(|| name(status.code())),
             message: status.message().to_owned(),
             field: violation.map(|violation| violation.field.clone()),
             retry_after: details.retry_info().and_then(|info| info.retry_delay),
@@ -102,19 +100,33 @@ impl From<Status> for Error {
     }
 }
 
-/// Whether another server may do what this one did not: it cannot be reached, or says so. What a transport reports
-/// has no reason, whatever its code; a server's own answer has one.
+/// Codes that say for good what the caller may not or cannot do, when the registry gives them.
+fn is_verdict(code: Code) -> bool {
+    matches!(code, Code::Unauthenticated | Code::PermissionDenied | Code::Unimplemented)
+}
+
+/// Whether another server may do what this one did not: it cannot be reached, or says so. What a transport or a proxy
+/// reports has no reason of ours, whatever its code; a server's own answer has one.
 pub(crate) fn is_servers_fault(status: &Status) -> bool {
     match status.code() {
         Code::Unavailable | Code::DeadlineExceeded => true,
         Code::Unknown | Code::Cancelled | Code::Internal => reason(status).is_none(),
+        code if is_verdict(code) => reason(status).is_none(),
         Code::ResourceExhausted => reason(status).is_some_and(|reason| reason == "TOO_MANY_WATCHES"),
         _ => false,
     }
 }
 
+/// The registry's own reason.
 fn reason(status: &Status) -> Option<String> {
-    Some(status.get_error_details().error_info()?.reason.clone())
+    let details = status.get_error_details();
+    let info = details.error_info().filter(|info| info.domain == DOMAIN)?;
+    Some(info.reason.clone())
+}
+
+/// What stands for a reason where there is none.
+fn name(code: Code) -> String {
+    format!("{code:?}")
 }
 
 /// Wait that the server asked for.
@@ -177,7 +189,24 @@ mod tests {
         {
             assert!(bare(code), "{code:?}");
         }
-        assert!(!bare(Code::InvalidArgument) && !bare(Code::NotFound) && !bare(Code::Unimplemented));
+        assert!(!bare(Code::InvalidArgument) && !bare(Code::NotFound));
+    }
+
+    #[test]
+    fn only_the_registry_refuses_rights_and_methods_for_good() {
+        for code in [Code::Unauthenticated, Code::PermissionDenied, Code::Unimplemented] {
+            let told_in = |domain: &str| {
+                let details = ErrorDetails::with_error_info("NO_RIGHTS", domain, []);
+                Status::with_error_details(code, "m", details)
+            };
+            assert!(!is_servers_fault(&told_in("heureka")), "{code:?}");
+            assert!(!Error::from(told_in("heureka")).is_passing(), "{code:?}");
+            for passing in [told_in("proxy.example"), Status::new(code, "m")] {
+                assert!(is_servers_fault(&passing), "{code:?}");
+                assert!(Error::from(passing).is_passing(), "{code:?}");
+            }
+        }
+        assert!(!Error::from(Status::invalid_argument("m")).is_passing());
     }
 
     #[test]

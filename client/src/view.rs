@@ -56,6 +56,8 @@ pub(crate) struct View {
     hold: Duration,
     token: Bytes,
     mismatches: u32,
+    /// Digests differed so often that what is held counts for less than the next whole snapshot.
+    is_doubted: bool,
 }
 
 /// A change as it was heard: without an instance, a removal.
@@ -67,21 +69,45 @@ struct Heard {
 }
 
 impl Heard {
-    fn read(wire: v1::Change) -> Result<Self, Invalid> {
-        let removed = wire.r#type() == v1::ChangeType::Removed;
-        let registration = if removed { None } else { Some(read_instance(wire.instance)?) };
-        Ok(Self {
+    /// Nothing for a change of a type that a later server may send, when it has no instance: the digest tells whether
+    /// it mattered. With an instance it is what the key is now, whatever the type.
+    fn read(wire: v1::Change) -> Result<Option<Self>, Invalid> {
+        let kind = wire.r#type();
+        if kind == v1::ChangeType::Unspecified && wire.instance.is_none() {
+            return Ok(None);
+        }
+        let is_removal = kind == v1::ChangeType::Removed;
+        let registration = if is_removal { None } else { Some(read_instance(wire.instance)?) };
+        Ok(Some(Self {
             key: wire.key.ok_or_else(|| Invalid::missing("key"))?.into(),
             version: wire.version.ok_or_else(|| Invalid::missing("version"))?.into(),
             registration,
             reason: removal_reason(wire.removal_reason),
-        })
+        }))
     }
 }
 
 fn read_instance(wire: Option<v1::Instance>) -> Result<Arc<Registration>, Invalid> {
     let wire = wire.ok_or_else(|| Invalid::missing("instance"))?;
-    Registration::try_from(wire).map(Arc::new).map_err(|invalid| invalid.within("instance"))
+    Registration::try_from(of_this_time(wire)).map(Arc::new).map_err(|invalid| invalid.within("instance"))
+}
+
+/// The instance without a status that only a later server knows. UNKNOWN stands for the effective one, whatever it is
+/// made of; what that is made of reads as the effective one.
+fn of_this_time(mut wire: v1::Instance) -> v1::Instance {
+    let unknown: i32 = v1::InstanceStatus::Unknown.into();
+    let is_strange = |number: i32| v1::InstanceStatus::try_from(number).is_err();
+    if is_strange(wire.status) {
+        wire.status_override = if wire.status_override == 0 { 0 } else { unknown };
+        (wire.status, wire.reported_status) = (unknown, unknown);
+    }
+    let effective = if wire.status == 0 { unknown } else { wire.status };
+    for number in [&mut wire.reported_status, &mut wire.status_override] {
+        if is_strange(*number) {
+            *number = effective;
+        }
+    }
+    wire
 }
 
 /// What a message asks of the stream.
@@ -89,7 +115,7 @@ fn read_instance(wire: Option<v1::Instance>) -> Result<Arc<Registration>, Invali
 pub(crate) enum Next {
     /// Read on.
     Read,
-    /// Everything was told: the server is fine.
+    /// Everything was told, and no digest contradicts: the server is fine.
     Settled,
     /// Open another stream, within this time.
     Reconnect(Duration),
@@ -120,6 +146,9 @@ impl View {
     }
 
     /// Takes a message in; what it means is appended to `events`.
+    ///
+    /// # Errors
+    /// A change that cannot be read. Those before it in the message are taken; the next snapshot brings the rest.
     pub(crate) fn take(
         &mut self,
         message: Wire,
@@ -136,7 +165,9 @@ impl View {
             }
             Wire::Changes(batch) => {
                 for change in batch.changes {
-                    self.apply(Heard::read(change)?, events);
+                    if let Some(heard) = Heard::read(change)? {
+                        self.apply(heard, events);
+                    }
                 }
                 Ok(Next::Read)
             }
@@ -205,15 +236,16 @@ impl View {
         let Some(built) = self.building.take() else {
             return;
         };
+        let overrides = std::mem::take(&mut self.is_doubted);
         let waiting_since = self.waiting.take().map(|earlier| earlier.since());
         let is_doubtful = waiting_since.is_some() || shrinks(&self.held, &built);
         if is_doubtful && self.hold > Duration::ZERO {
             let since = waiting_since.unwrap_or(now);
-            self.absorb(&built, events);
+            self.absorb(&built, overrides, events);
             self.waiting = Some(Waiting::new(&self.held, self.told_by, built, self.origin, since));
         } else {
             self.told_by = self.origin;
-            self.swap(&built, events);
+            self.swap(&built, overrides, events);
         }
     }
 
@@ -221,25 +253,26 @@ impl View {
     fn release(&mut self, events: &mut VecDeque<Event>, now: Instant) {
         if let Some(waiting) = self.waiting.take_if(|waiting| waiting.is_over(&self.held, self.hold, now)) {
             self.told_by = waiting.origin;
-            self.swap(&waiting.set, events);
+            self.swap(&waiting.set, false, events);
         }
     }
 
     /// A whole snapshot replaces the set.
-    fn swap(&mut self, built: &Set, events: &mut VecDeque<Event>) {
+    fn swap(&mut self, built: &Set, overrides: bool, events: &mut VecDeque<Event>) {
         let gone: Vec<_> = self.held.missing_in(built).cloned().collect();
         for last in gone {
             self.held.remove(&last.instance.key);
             events.push_back(Event::Removed { last, reason: None });
         }
-        self.absorb(built, events);
+        self.absorb(built, overrides, events);
     }
 
-    /// Takes over what a snapshot holds, except that a newer copy of an instance is kept: the snapshot may come from a
-    /// server that lags.
-    fn absorb(&mut self, built: &Set, events: &mut VecDeque<Event>) {
+    /// Takes over what a snapshot holds. A newer copy of an instance is kept, since the snapshot may come from a server
+    /// that lags, unless the snapshot overrides: it was fetched because what is held contradicted the digests, so the
+    /// newer copy may come from a server that lives no more.
+    fn absorb(&mut self, built: &Set, overrides: bool, events: &mut VecDeque<Event>) {
         for registration in built.members() {
-            if !self.held.is_ahead(&registration.instance.key, registration.version) {
+            if overrides || !self.held.is_ahead(&registration.instance.key, registration.version) {
                 events.extend(self.store(registration.clone()));
             }
         }
@@ -247,21 +280,30 @@ impl View {
 
     fn mark(&mut self, token: Bytes, digest: Option<&v1::SetDigest>) -> Next {
         self.token = token;
-        let Some(digest) = digest else {
+        let Some(agrees) = digest.and_then(|digest| self.agrees(digest)) else {
             return Next::Settled;
         };
-        let agrees = *digest == self.digest();
         if let Some(waiting) = &mut self.waiting {
             waiting.compared(agrees);
         }
         self.mismatches = if agrees { 0 } else { self.mismatches + 1 };
         if self.mismatches < MISMATCHES {
-            return Next::Settled;
+            return if agrees { Next::Settled } else { Next::Read };
         }
         tracing::warn!(instances = self.held.len(), "the set is not the server's, fetching it anew");
         self.mismatches = 0;
+        self.is_doubted = true;
         self.drop_token();
         Next::Reconnect(Duration::ZERO)
+    }
+
+    /// Whether what the server told adds up to its digest; nothing when the digest was made in a way that is not known
+    /// here. How many there are of each status is left out: a later server may count statuses that are not known
+    /// either.
+    fn agrees(&self, digest: &v1::SetDigest) -> Option<bool> {
+        let own = self.digest();
+        let is_equal = (digest.hash, digest.instance_count) == (own.hash, own.instance_count);
+        (digest.algorithm == own.algorithm).then_some(is_equal)
     }
 
     /// Digest of what the server told.

@@ -24,13 +24,16 @@ use crate::{Error, Event, InstanceSelector, Transport};
 
 /// Most that the server may send in one message, with room for its own growth.
 const MAX_MESSAGE: usize = 4 << 20;
+/// Longest jitter that a server may ask for.
+const LONGEST_TOLD: Duration = Duration::from_mins(5);
 
 /// Every change of a set of instances, as a [`Stream`]; [`Client::watch`](crate::Client::watch) returns it.
 ///
 /// It begins with what is there, each instance as [`Event::Added`], then [`Event::Synced`]. From then on each event
 /// is a difference to what was told before, whatever happens to servers and connections in between: the watch
 /// resumes where it was, goes to another server when one fails or falls silent, fetches everything anew when that
-/// is the only way, compares its set with the server's digests, and tells nothing twice and nothing backwards.
+/// is the only way, compares its set with the server's digests, and tells nothing twice. Nothing is told backwards
+/// either, unless two digests in a row contradicted what was told: then the server's whole set counts, older or not.
 ///
 /// It ends only after an error that no retry mends, such as `INVALID_SELECTOR`. Nothing is sent before it is polled,
 /// and nothing is read faster than it is polled. Dropping it ends the watch.
@@ -68,6 +71,7 @@ pub(crate) struct Watcher<T> {
     pub(crate) view: View,
     backoff: Backoff,
     stream: Option<(Pick, Streaming<v1::WatchResponse>)>,
+    opened: Instant,
     /// Before the next stream is opened.
     wait: Duration,
     /// Events of the last message.
@@ -78,7 +82,8 @@ pub(crate) struct Watcher<T> {
 impl<T: Transport> Watcher<T> {
     pub(crate) fn new(calls: Arc<Calls<T>>, selectors: Vec<InstanceSelector>, view: View) -> Self {
         let (backoff, wait, told) = (Backoff::default(), Duration::ZERO, VecDeque::new());
-        Self { calls, selectors, view, backoff, stream: None, wait, told, over: false }
+        let opened = Instant::now();
+        Self { calls, selectors, view, backoff, stream: None, opened, wait, told, over: false }
     }
 
     async fn next(&mut self) -> Option<Result<Event, Error>> {
@@ -111,12 +116,12 @@ impl<T: Transport> Watcher<T> {
         let pick = *pick;
         let message = timeout(silence, stream.message()).await;
         match message.unwrap_or_else(|_| Err(silent())) {
-            Ok(Some(message)) => return self.take(pick, message).map(|()| true),
-            // The server ended the stream, or the connection did: both are no reason to lose anything.
-            Ok(None) => {
-                let wait = self.backoff.next(rand::random());
-                self.part(wait);
+            Ok(Some(message)) => {
+                self.take(pick, message);
+                return Ok(true);
             }
+            // The server ended the stream, or the connection did: both are no reason to lose anything.
+            Ok(None) => self.part(Duration::ZERO),
             Err(status) => self.refused(pick, status)?,
         }
         Ok(false)
@@ -128,7 +133,10 @@ impl<T: Transport> Watcher<T> {
         let mut client = DiscoveryServiceClient::new(transport).max_decoding_message_size(MAX_MESSAGE);
         let answer = timeout(silence, client.watch(self.request())).await;
         match answer.unwrap_or_else(|_| Err(silent())) {
-            Ok(response) => self.stream = Some((pick, response.into_inner())),
+            Ok(response) => {
+                self.opened = Instant::now();
+                self.stream = Some((pick, response.into_inner()));
+            }
             Err(status) => self.refused(pick, status)?,
         }
         Ok(())
@@ -145,24 +153,30 @@ impl<T: Transport> Watcher<T> {
         v1::WatchRequest { spec: Some(spec), client_name: settings.client_name.clone() }
     }
 
-    fn take(&mut self, pick: Pick, message: v1::WatchResponse) -> Result<(), Error> {
+    fn take(&mut self, pick: Pick, message: v1::WatchResponse) {
         // A kind of message that a later server may send is skipped.
         let Some(event) = message.event.and_then(|event| event.event) else {
-            return Ok(());
+            return;
         };
-        match self.view.take(event, &mut self.told, Instant::now())? {
-            Next::Read => {}
-            Next::Settled => {
-                self.backoff.reset();
-                self.calls.servers.answered(pick);
-            }
-            Next::Reconnect(within) => self.part(within.mul_f64(rand::random())),
-            Next::Leave(within) => {
-                self.calls.servers.failed(pick, None);
-                self.part(within.mul_f64(rand::random()));
+        match self.view.take(event, &mut self.told, Instant::now()) {
+            Ok(Next::Read) => {}
+            Ok(Next::Settled) => self.settled(pick),
+            Ok(Next::Reconnect(within)) => self.part(within),
+            Ok(Next::Leave(within)) => self.leave(pick, within),
+            Err(invalid) => {
+                tracing::warn!(%invalid, "a server told a change that cannot be read");
+                self.leave(pick, Duration::ZERO);
             }
         }
-        Ok(())
+    }
+
+    /// All is well; but only a stream that lived for a while makes the next wait a short one, or a server that ends
+    /// each stream as soon as it told everything would be called without pause.
+    fn settled(&mut self, pick: Pick) {
+        if self.opened.elapsed() >= self.calls.settings.bookmark_interval {
+            self.backoff.reset();
+        }
+        self.calls.servers.answered(pick);
     }
 
     fn refused(&mut self, pick: Pick, status: Status) -> Result<(), Error> {
@@ -176,15 +190,22 @@ impl<T: Transport> Watcher<T> {
             return Err(error);
         }
         tracing::debug!(%error, "a watch was interrupted");
-        let wait = error.wait(&mut self.backoff);
-        self.part(wait);
+        self.stream = None;
+        self.wait = error.wait(&mut self.backoff);
         Ok(())
     }
 
-    /// The next stream is opened after this time. What was told is delivered first.
-    fn part(&mut self, wait: Duration) {
+    /// The next stream is another server's, when there is one.
+    fn leave(&mut self, pick: Pick, within: Duration) {
+        self.calls.servers.failed(pick, None);
+        self.part(within);
+    }
+
+    /// The next stream is opened after a random wait, up to this one when the backoff's own bound is lower. What was
+    /// told is delivered first.
+    fn part(&mut self, within: Duration) {
         self.stream = None;
-        self.wait = wait;
+        self.wait = self.backoff.next_within(within.min(LONGEST_TOLD), rand::random());
     }
 }
 

@@ -7,8 +7,9 @@ const protoLoader = require('@grpc/proto-loader');
 
 const PROTOS = path.join(__dirname, '../../proto');
 const M = (1n << 64n) - 1n;
-// Three bookmark intervals, of 10 s when a watch asks for nothing else.
-const SILENCE = 30000;
+// Of bookmarks, when a watch asks for nothing else; after three of them a stream is dead.
+const INTERVAL = 10000;
+const SILENCE = 3 * INTERVAL;
 
 const definition = protoLoader.loadSync('heureka/registry/v1/discovery_service.proto', {
   includeDirs: [PROTOS], keepCase: true, longs: String, enums: String, defaults: true, oneofs: true,
@@ -43,7 +44,10 @@ class View {
   building = null;
   token = Buffer.alloc(0);
   mismatches = 0;
+  // The next whole set is taken as it is told.
+  doubted = false;
   wait = 100;
+  opened = 0;
 
   // Takes an event in. How long to wait at most, when it asks for another stream.
   take(event) {
@@ -64,7 +68,7 @@ class View {
       case 'go_away': {
         if (content.resume_token.length) this.token = content.resume_token;
         const jitter = content.reconnect_jitter ?? { seconds: 0, nanos: 0 };
-        return Number(jitter.seconds) * 1000 + jitter.nanos / 1e6;
+        return this.nextWait(Math.min(Number(jitter.seconds) * 1000 + jitter.nanos / 1e6, 300000));
       }
       default:
         return null;
@@ -76,8 +80,8 @@ class View {
     const name = JSON.stringify([key.namespace, key.app, key.id]);
     const known = held.get(name);
     if (known && !newer(version, known.version)) return;
-    if (type !== 'CHANGE_TYPE_REMOVED') held.set(name, instance);
-    else if (!held.delete(name)) return;
+    if (instance) held.set(name, instance);
+    else if (type !== 'CHANGE_TYPE_REMOVED' || !held.delete(name)) return;
     if (!this.building) this.show(known, held.get(name));
   }
 
@@ -87,31 +91,43 @@ class View {
     this.building = null;
     for (const [name, now] of this.held) {
       const before = old.get(name);
-      if (before && newer(before.version, now.version)) this.held.set(name, before);
-      else if (!before || newer(now.version, before.version)) this.show(before, now);
+      const older = before && newer(before.version, now.version);
+      if (older && !this.doubted) this.held.set(name, before);
+      else if (older || !before || newer(now.version, before.version)) this.show(before, now);
     }
+    this.doubted = false;
     for (const [name, before] of old) if (!this.held.has(name)) this.show(before, undefined);
   }
 
   mark({ resume_token, digest }) {
     this.token = resume_token;
-    this.wait = 100;
-    if (digest) {
+    if (digest && digest.algorithm === 1) {
       let own = 0n;
       for (const { key, version } of this.held.values()) own = (own + instanceHash(key, version)) & M;
       const equal = own === BigInt(digest.hash) && String(this.held.size) === digest.instance_count;
       this.mismatches = equal ? 0 : this.mismatches + 1;
     }
+    if (this.mismatches === 0 && performance.now() - this.opened >= INTERVAL) this.wait = 100;
     if (this.mismatches < 2) return null;
     this.mismatches = 0;
     this.token = Buffer.alloc(0);
-    return this.wait;
+    this.doubted = true;
+    return this.nextWait();
+  }
+
+  // Longest wait before the next stream; the server's own where that is longer.
+  nextWait(told = 0) {
+    const { wait } = this;
+    this.wait = Math.min(wait * 2, 30000);
+    return Math.max(wait, told);
   }
 
   show(before, now) {
     const word = !now ? 'REMOVED' : before ? 'MODIFIED' : 'ADDED';
     const { key, status } = now ?? before;
-    console.log(word, `${key.app}/${key.id}`, status.replace('INSTANCE_STATUS_', ''));
+    // A number is a status of a later server.
+    const known = typeof status === 'string' ? status.replace('INSTANCE_STATUS_', '') : 'UNKNOWN';
+    console.log(word, `${key.app}/${key.id}`, known);
   }
 }
 
@@ -119,6 +135,7 @@ class View {
 async function stream(client, view, apps) {
   const selectors = apps.length ? [{ apps }] : [];
   const spec = { selectors, resume_token: view.token, required_features: ['digest'] };
+  view.opened = performance.now();
   const call = client.Watch({ spec, client_name: 'watch.js' });
   const silence = setTimeout(() => call.cancel(), SILENCE);
   try {
@@ -137,9 +154,7 @@ async function stream(client, view, apps) {
     clearTimeout(silence);
     call.cancel();
   }
-  const wait = view.wait;
-  view.wait = Math.min(wait * 2, 30000);
-  return wait;
+  return view.nextWait();
 }
 
 async function main([target, ...apps]) {

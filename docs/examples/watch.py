@@ -6,6 +6,7 @@ Usage: python watch.py HOST:PORT [APP...]
 import asyncio
 import random
 import sys
+import time
 
 import grpc
 from heureka.registry.v1 import common_pb2 as common
@@ -14,8 +15,9 @@ from heureka.registry.v1 import discovery_service_pb2_grpc as services
 from heureka.registry.v1 import instance_pb2 as instances
 
 M = 2**64 - 1
-# Three bookmark intervals, of 10 s when a watch asks for nothing else.
-SILENCE = 30.0
+# Of bookmarks, when a watch asks for nothing else; after three of them a stream is dead.
+INTERVAL = 10.0
+SILENCE = 3 * INTERVAL
 
 
 def parts(version):
@@ -42,7 +44,10 @@ class View:
         self.building = None
         self.token = b""
         self.mismatches = 0
+        # The next whole set is taken as it is told.
+        self.doubted = False
         self.wait = 0.1
+        self.opened = 0.0
 
     def take(self, event):
         """Takes one event in. How long to wait at most, when it asks for another stream."""
@@ -62,7 +67,7 @@ class View:
             return self.mark(event.bookmark)
         elif kind == "go_away":
             self.token = event.go_away.resume_token or self.token
-            return event.go_away.reconnect_jitter.ToTimedelta().total_seconds()
+            return self.next_wait(min(event.go_away.reconnect_jitter.ToTimedelta().total_seconds(), 300.0))
         return None
 
     def apply(self, change):
@@ -71,44 +76,54 @@ class View:
         known = held.get(key)
         if known is not None and parts(change.version) <= parts(known.version):
             return
-        if change.type != discovery.CHANGE_TYPE_REMOVED:
+        if change.HasField("instance"):
             held[key] = change.instance
-        elif held.pop(key, None) is None:
+        elif change.type != discovery.CHANGE_TYPE_REMOVED or held.pop(key, None) is None:
             return
         if self.building is None:
             self.show(key, known, held.get(key))
 
     def swap(self):
         old, self.held, self.building = self.held, self.building, None
-        for key in self.held.keys() & old.keys():
-            if parts(old[key].version) > parts(self.held[key].version):
-                self.held[key] = old[key]
+        if not self.doubted:
+            for key in self.held.keys() & old.keys():
+                self.held[key] = max(self.held[key], old[key], key=lambda one: parts(one.version))
+        self.doubted = False
         for key in sorted(self.held.keys() | old.keys()):
             if old.get(key) != self.held.get(key):
                 self.show(key, old.get(key), self.held.get(key))
 
     def mark(self, mark):
         self.token = mark.resume_token
-        self.wait = 0.1
-        if mark.HasField("digest"):
+        if mark.HasField("digest") and mark.digest.algorithm == 1:
             own = sum(instance_hash(*key, *parts(one.version)) for key, one in self.held.items()) & M
             equal = (own, len(self.held)) == (mark.digest.hash, mark.digest.instance_count)
             self.mismatches = 0 if equal else self.mismatches + 1
+        if self.mismatches == 0 and time.monotonic() - self.opened >= INTERVAL:
+            self.wait = 0.1
         if self.mismatches < 2:
             return None
-        self.mismatches, self.token = 0, b""
-        return self.wait
+        self.mismatches, self.token, self.doubted = 0, b"", True
+        return self.next_wait()
+
+    def next_wait(self, told=0.0):
+        """Longest wait before the next stream; the server's own where that is longer."""
+        wait, self.wait = self.wait, min(self.wait * 2, 30.0)
+        return max(wait, told)
 
     def show(self, key, before, now):
         word = "REMOVED" if now is None else "ADDED" if before is None else "MODIFIED"
-        status = instances.InstanceStatus.Name((now or before).status).removeprefix("INSTANCE_STATUS_")
-        print(word, "/".join(key[1:]), status, flush=True)
+        number = (now or before).status
+        known = number in instances.InstanceStatus.values()
+        status = instances.InstanceStatus.Name(number) if known else "UNKNOWN"
+        print(word, "/".join(key[1:]), status.removeprefix("INSTANCE_STATUS_"), flush=True)
 
 
 async def stream(stub, view, apps):
     """One stream; how long to wait at most before the next."""
     selectors = [common.InstanceSelector(apps=apps)] if apps else []
     spec = discovery.WatchSpec(selectors=selectors, resume_token=view.token, required_features=["digest"])
+    view.opened = time.monotonic()
     call = stub.Watch(discovery.WatchRequest(spec=spec, client_name="watch.py"))
     try:
         while (response := await asyncio.wait_for(call.read(), SILENCE)) is not grpc.aio.EOF:
@@ -128,8 +143,7 @@ async def stream(stub, view, apps):
             view.token = b""
     finally:
         call.cancel()
-    wait, view.wait = view.wait, min(view.wait * 2, 30.0)
-    return wait
+    return view.next_wait()
 
 
 async def main(target, apps):

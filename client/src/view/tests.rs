@@ -107,10 +107,79 @@ fn two_digests_in_a_row_that_differ_fetch_the_set_anew() {
         let next = view.take(message, &mut events, Instant::now()).unwrap();
         (next, view.token().is_empty())
     };
-    assert_eq!(settle(&wrong), (Next::Settled, false));
+    assert_eq!(settle(&wrong), (Next::Read, false));
     assert_eq!(settle(&right), (Next::Settled, false));
-    assert_eq!(settle(&wrong), (Next::Settled, false));
+    assert_eq!(settle(&wrong), (Next::Read, false));
     assert_eq!(settle(&wrong), (Next::Reconnect(Duration::ZERO), true));
+}
+
+/// Says twice that the server holds this. What the second mark asks for.
+fn insist(view: &mut View, set: &[v1::Change]) -> Next {
+    let digest = Some(digest_of(set.to_vec()));
+    let mut say = || {
+        let resume_token = Bytes::from_static(b"b");
+        let mark = v1::Bookmark { resume_token, revision: 1, digest: digest.clone() };
+        view.take(Wire::Bookmark(mark), &mut VecDeque::new(), Instant::now()).unwrap()
+    };
+    say();
+    say()
+}
+
+#[test]
+fn a_set_fetched_for_its_digests_is_taken_as_told_whatever_was_held() {
+    for hold in [Duration::ZERO, HOLD] {
+        let (mut view, restarted) = (View::holding(hold), vec![put("a", 3)]);
+        take(&mut view, whole(1, vec![put("a", 5)]));
+        take(&mut view, vec![told_by(2), changes(restarted.clone()), end(None)]);
+        assert!(view.held.is_ahead(&registration("a", 4).instance.key, registration("a", 4).version));
+        assert_eq!(insist(&mut view, &restarted), Next::Reconnect(Duration::ZERO));
+        let told = take(&mut view, whole(2, restarted.clone()));
+        assert_eq!(told, [Event::Modified(registration("a", 3)), Event::Synced { instances: 1 }]);
+        assert_eq!(insist(&mut view, &restarted), Next::Settled);
+    }
+}
+
+#[test]
+fn a_set_fetched_for_its_digests_overrides_while_it_waits_too() {
+    let (mut view, restarted) = (guarded(), vec![put("e", 3)]);
+    take(&mut view, whole(1, vec![put("a", 5), put("b", 5), put("c", 5), put("d", 5), put("e", 5)]));
+    assert_eq!(insist(&mut view, &restarted), Next::Reconnect(Duration::ZERO));
+    assert_eq!(take(&mut view, whole(2, restarted.clone())), [Event::Modified(registration("e", 3))]);
+    assert_eq!((view.withheld(), insist(&mut view, &restarted)), (Some(4), Next::Settled));
+}
+
+#[test]
+fn only_one_snapshot_overrides() {
+    let mut view = View::default();
+    take(&mut view, whole(1, vec![put("a", 5)]));
+    insist(&mut view, &[put("a", 3)]);
+    take(&mut view, whole(2, vec![put("a", 3)]));
+    assert_eq!(snapshot(&mut view, vec![put("a", 2)]), [Event::Synced { instances: 1 }]);
+    assert!(view.held.is_ahead(&registration("a", 2).instance.key, registration("a", 2).version));
+}
+
+#[test]
+fn a_digest_of_another_algorithm_compares_nothing() {
+    let mut view = View::default();
+    snapshot(&mut view, vec![put("a", 1)]);
+    let own = view.digest();
+    let other = v1::SetDigest { algorithm: own.algorithm + 1, hash: !own.hash, ..own };
+    for _ in 0..3 {
+        let next = view.take(end(Some(other.clone())), &mut VecDeque::new(), Instant::now());
+        assert_eq!((next, view.token().is_empty()), (Ok(Next::Settled), false));
+    }
+}
+
+#[test]
+fn statuses_that_are_not_known_are_not_compared() {
+    let mut view = View::default();
+    snapshot(&mut view, vec![put("a", 1)]);
+    let digest =
+        v1::SetDigest { status_counts: vec![v1::StatusCount { status: 6, count: 1 }], ..view.digest() };
+    for _ in 0..3 {
+        let next = view.take(end(Some(digest.clone())), &mut VecDeque::new(), Instant::now());
+        assert_eq!(next, Ok(Next::Settled));
+    }
 }
 
 #[test]
@@ -151,6 +220,45 @@ fn a_removal_for_a_reason_of_a_later_server_is_a_removal() {
     snapshot(&mut view, vec![put("a", 1)]);
     let told = take(&mut view, vec![changes(vec![v1::Change { removal_reason: 99, ..remove("a", 2) }])]);
     assert_eq!(told, [Event::Removed { last: registration("a", 1), reason: None }]);
+}
+
+#[test]
+fn a_change_of_a_later_type_is_its_instance_or_nothing() {
+    let later = |change: v1::Change| v1::Change { r#type: 9, ..change };
+    let mut view = View::default();
+    snapshot(&mut view, vec![put("a", 1)]);
+    let told = take(&mut view, vec![changes(vec![later(remove("a", 2)), later(put("b", 1))])]);
+    assert_eq!(told, [Event::Added(registration("b", 1))]);
+    let bare = v1::Change { key: None, version: None, ..later(remove("a", 3)) };
+    assert_eq!(take(&mut view, vec![changes(vec![bare])]), []);
+}
+
+#[test]
+fn an_effective_status_of_a_later_server_reads_as_unknown() {
+    use heureka_model::Status;
+    let (up, out) = (1, 4);
+    let table = [
+        // Effective, reported, override; and what they read as.
+        ((6, 6, 0), (Status::Unknown, None)),
+        ((6, 0, 0), (Status::Unknown, None)),
+        ((6, up, 0), (Status::Unknown, None)),
+        ((6, up, 6), (Status::Unknown, Some(Status::Unknown))),
+        ((-1, up, out), (Status::Unknown, Some(Status::Unknown))),
+        ((out, 6, out), (Status::OutOfService, Some(Status::OutOfService))),
+        ((up, 6, 0), (Status::Up, None)),
+        ((out, up, 6), (Status::OutOfService, Some(Status::OutOfService))),
+        ((0, 6, 0), (Status::Unknown, None)),
+        ((up, up, 0), (Status::Up, None)),
+    ];
+    for ((status, reported_status, status_override), expected) in table {
+        let instance = put("a", 1).instance.unwrap();
+        let wire = v1::Instance { status, reported_status, status_override, ..instance };
+        let mut view = View::default();
+        take(&mut view, vec![changes(vec![v1::Change { instance: Some(wire), ..put("a", 1) }])]);
+        let read = view.held.members().next().unwrap();
+        let case = (status, reported_status, status_override);
+        assert_eq!((read.status(), read.override_status()), expected, "{case:?}");
+    }
 }
 
 const HOLD: Duration = Duration::from_mins(5);

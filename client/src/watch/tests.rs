@@ -8,7 +8,7 @@ use tonic::Code;
 use super::*;
 use crate::Settings;
 use crate::servers::Servers;
-use crate::testing::{Script, begin, bookmark, end, item, put, refusal};
+use crate::testing::{Script, begin, bookmark, change, end, item, put, refusal};
 
 fn events(script: &Script) -> Watch {
     events_of(&[script])
@@ -112,6 +112,108 @@ async fn a_connection_that_has_its_age_is_opened_anew_on_the_same_server() {
     let (script, other) = (Script::new(vec![Ok((said, true)), Ok((full("two"), true))]), Script::default());
     assert_eq!(hear(&mut events_of(&[&script, &other]), 2).await, ["0", "0"]);
     assert_eq!((script.tokens(), other.tokens().len()), (vec![String::new(), "moved".into()], 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bare_refusal_leaves_the_server_and_ends_no_watch() {
+    for code in [Code::Unimplemented, Code::PermissionDenied, Code::Unauthenticated] {
+        let odd = Script::new(vec![Err(Status::new(code, "of a proxy"))]);
+        let other = Script::new(vec![Ok((full("one"), true))]);
+        assert_eq!(hear(&mut events_of(&[&odd, &other]), 1).await, ["0"]);
+        let alone = Script::new(vec![Err(Status::new(code, "of a proxy")), Ok((full("one"), true))]);
+        assert_eq!(hear(&mut events(&alone), 1).await, ["0"]);
+        let own = Script::new(vec![Err(refusal(code, "NO_RIGHTS"))]);
+        assert!(events(&own).next().await.unwrap().unwrap_err().is("NO_RIGHTS"));
+    }
+}
+
+/// Two changes, the second of which has no key.
+fn half_broken() -> Result<v1::WatchResponse, Status> {
+    let broken = v1::Change { key: None, ..change("b", 1, true) };
+    let changes = vec![change("a", 1, true), broken];
+    item(Wire::Changes(v1::ChangeBatch { changes, revision: 1, commit_time: None }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_cannot_be_read_leaves_the_server_and_ends_no_watch() {
+    let broken = || Ok((full("one").into_iter().chain([half_broken()]).collect(), true));
+    let (odd, other) = (Script::new(vec![broken()]), Script::new(vec![Ok((full("two"), true))]));
+    assert_eq!(hear(&mut events_of(&[&odd, &other]), 2).await, ["0", "a"]);
+    let mut watch = events_of(&[&Script::new(vec![broken()]), &other]);
+    assert_eq!(other.tokens().len(), 0);
+    assert_eq!(hear(&mut watch, 3).await[..2], ["0", "a"]);
+    assert_eq!(other.tokens(), ["one"]);
+    let alone = Script::new(vec![broken(), Ok((full("two"), true))]);
+    hear(&mut events(&alone), 3).await;
+    assert_eq!(alone.tokens(), ["", "one"]);
+}
+
+/// How many streams are opened within ten minutes of a server that does the same on each of them.
+async fn streams_in_ten_minutes(scene: impl Fn() -> Vec<Result<v1::WatchResponse, Status>>) -> usize {
+    let script = Script::new((0..2000).map(|_| Ok((scene(), false))).collect());
+    let mut watcher = events(&script);
+    let forever = async { while watcher.next().await.is_some() {} };
+    assert!(timeout(Duration::from_mins(10), forever).await.is_err());
+    script.tokens().len()
+}
+
+fn wrong(token: &'static str, mark: fn(Bytes, v1::SetDigest) -> Wire) -> Result<v1::WatchResponse, Status> {
+    let digest = v1::SetDigest { algorithm: 1, hash: 7, ..Default::default() };
+    item(mark(Bytes::from_static(token.as_bytes()), digest))
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_way_to_end_a_stream_makes_a_watch_call_without_pause() {
+    let contradicted = || {
+        let end = |resume_token, digest| {
+            Wire::SnapshotEnd(v1::SnapshotEnd { resume_token, revision: 1, digest: Some(digest) })
+        };
+        let mark = |resume_token, digest| {
+            Wire::Bookmark(v1::Bookmark { resume_token, revision: 1, digest: Some(digest) })
+        };
+        vec![begin(v1::SnapshotMode::Full), wrong("one", end), wrong("two", mark)]
+    };
+    let sent_away = |reason| [full("one"), vec![goodbye(reason)]].concat();
+    // Sixty waits of 15 s on average would already be too many.
+    let table = [
+        ("closed", streams_in_ten_minutes(|| full("one")).await),
+        ("marked and closed", streams_in_ten_minutes(|| [full("one"), vec![bookmark("two")]].concat()).await),
+        ("nothing told", streams_in_ten_minutes(Vec::new).await),
+        ("contradicted", streams_in_ten_minutes(contradicted).await),
+        ("sent away", streams_in_ten_minutes(|| sent_away(v1::GoAwayReason::Draining)).await),
+        ("unreadable", streams_in_ten_minutes(|| [full("one"), vec![half_broken()]].concat()).await),
+        ("aged", streams_in_ten_minutes(|| sent_away(v1::GoAwayReason::MaxAge)).await),
+    ];
+    for (case, streams) in table {
+        assert!((10..100).contains(&streams), "{case}: {streams} streams");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_lived_for_a_bookmark_makes_the_next_wait_short() {
+    let script = Script::default();
+    let calls = Calls::new(Settings::default(), Servers::beginning_at(0, vec![script.server()]));
+    let mut watcher = Watcher::new(Arc::new(calls), Vec::new(), View::default());
+    let (pick, _) = watcher.calls.servers.pick();
+    let interval = watcher.calls.settings.bookmark_interval;
+    let bound = |watcher: &mut Watcher<_>| watcher.backoff.next(1.0).as_millis();
+    assert_eq!([bound(&mut watcher), bound(&mut watcher)], [100, 200]);
+    watcher.settled(pick);
+    assert_eq!(bound(&mut watcher), 400);
+    tokio::time::advance(interval).await;
+    watcher.settled(pick);
+    assert_eq!(bound(&mut watcher), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_jitter_of_a_year_is_one_of_minutes() {
+    let mut watcher = {
+        let calls =
+            Calls::new(Settings::default(), Servers::beginning_at(0, vec![Script::default().server()]));
+        Watcher::new(Arc::new(calls), Vec::new(), View::default())
+    };
+    watcher.part(Duration::from_hours(8760));
+    assert!(watcher.wait <= LONGEST_TOLD, "{:?}", watcher.wait);
 }
 
 #[tokio::test(start_paused = true)]
