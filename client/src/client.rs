@@ -28,7 +28,7 @@ impl Client {
     /// before the first call. To be called within a tokio runtime.
     ///
     /// # Errors
-    /// [`Error::Address`], [`Error::NoServer`].
+    /// [`Error::Address`] for whatever is not `http://host[:port]`, [`Error::NoServer`].
     pub fn connect<A: AsRef<str>>(addresses: impl IntoIterator<Item = A>) -> Result<Self, Error> {
         Self::connect_with(Settings::default(), addresses)
     }

@@ -14,8 +14,9 @@ const LONGEST_ASKED: Duration = Duration::from_mins(5);
 /// A failure.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Error {
-    /// The address of the server is no URI.
-    #[error("{0} is no address of a server")]
+    /// The address of the server is not `http://host[:port]`; TLS takes a transport of the caller's own, see
+    /// [`Client::over`](crate::Client::over).
+    #[error("`{0}` is no address of a server: {wanted}", wanted = wanted(.0))]
     Address(String),
     /// The list of servers is empty.
     #[error("no server is named")]
@@ -99,6 +100,16 @@ impl From<Status> for Error {
             field: violation.map(|violation| violation.field.clone()),
             retry_after: details.retry_info().and_then(|info| info.retry_delay),
         }
+    }
+}
+
+/// What is wrong with an address.
+fn wanted(address: &str) -> &'static str {
+    let scheme = address.split_once("://").map_or("", |(scheme, _)| scheme);
+    if scheme.eq_ignore_ascii_case("https") {
+        "TLS is not built in yet"
+    } else {
+        "http://host:port without a path is wanted"
     }
 }
 
