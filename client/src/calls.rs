@@ -8,6 +8,7 @@ use heureka_model::{InstanceKey, LeaseTerms, Status, Version};
 use heureka_proto::convert::{duration, status};
 use heureka_proto::v1;
 use heureka_proto::v1::registry_service_client::RegistryServiceClient;
+use tokio::time::{Instant, timeout_at};
 use tonic::{Request, Response};
 
 use crate::clock::wall;
@@ -15,6 +16,9 @@ use crate::error::{is_servers_fault, retry_after, stored_owner};
 use crate::servers::Servers;
 use crate::writer::Writer;
 use crate::{Error, Settings, Transport};
+
+/// A setting beyond this means for ever.
+const LONGEST_CALL: Duration = Duration::from_hours(24);
 
 /// What all parts of one client share.
 #[derive(Debug)]
@@ -48,10 +52,12 @@ impl<T: Transport> Calls<T> {
     }
 
     /// Registers on one server. A newer version of another writer, or one that a server made of our own, is raised
-    /// above once.
+    /// above once, all within the time of one call.
     pub(crate) async fn register(&self, instance: &v1::Instance) -> Result<Registered, Error> {
-        let first = self.register_once(instance).await;
-        let response = if self.is_overtaken(&first) { self.register_once(instance).await? } else { first? };
+        let until = self.deadline();
+        let first = self.register_once(instance, until).await;
+        let response =
+            if self.is_overtaken(&first) { self.register_once(instance, until).await? } else { first? };
         let version = Version::from(response.version.unwrap_or_default());
         self.writer().acknowledge(version.owner);
         Ok(Registered {
@@ -65,8 +71,9 @@ impl<T: Transport> Calls<T> {
     pub(crate) async fn renew(&self, key: &InstanceKey, owner: u64) -> Result<Renewed, Error> {
         let writer = Some(self.writer().at(owner));
         let message = v1::RenewRequest { key: Some(key.clone().into()), writer, status: 0 };
-        let request = self.request(message);
-        let response = self.once(|mut registry| async move { registry.renew(request).await }).await?;
+        let until = self.deadline();
+        let request = request(message, until);
+        let response = self.once(until, |mut registry| async move { registry.renew(request).await }).await?;
         let next = response.next_renewal_in.unwrap_or_default();
         Ok(Renewed {
             override_status: status("status_override", response.status_override)?,
@@ -88,35 +95,36 @@ impl<T: Transport> Calls<T> {
     }
 
     async fn cancel_raised(&self, key: &InstanceKey) -> Answer<v1::CancelResponse> {
-        let first = self.cancel_once(key).await;
+        let until = self.deadline();
+        let first = self.cancel_once(key, until).await;
         match &first {
-            Err(refused) if self.is_raised(refused) => self.cancel_once(key).await,
+            Err(refused) if self.is_raised(refused) => self.cancel_once(key, until).await,
             _ => first,
         }
     }
 
-    async fn register_once(&self, instance: &v1::Instance) -> Answer<v1::RegisterResponse> {
+    async fn register_once(&self, instance: &v1::Instance, until: Instant) -> Answer<v1::RegisterResponse> {
         let writer = Some(self.writer().next(wall()));
         let message = v1::RegisterRequest { instance: Some(instance.clone()), writer, mode: 0 };
-        let request = self.request(message);
-        self.once(|mut registry| async move { registry.register(request).await }).await
+        let request = request(message, until);
+        self.once(until, |mut registry| async move { registry.register(request).await }).await
     }
 
-    async fn cancel_once(&self, key: &InstanceKey) -> Answer<v1::CancelResponse> {
+    async fn cancel_once(&self, key: &InstanceKey, until: Instant) -> Answer<v1::CancelResponse> {
         let writer = Some(self.writer().next(wall()));
         let message = v1::CancelRequest { key: Some(key.clone().into()), writer };
-        let request = self.request(message);
-        self.once(|mut registry| async move { registry.cancel(request).await }).await
+        let request = request(message, until);
+        self.once(until, |mut registry| async move { registry.cancel(request).await }).await
     }
 
     /// One attempt on the server of the moment, which is left when it cannot answer.
-    async fn once<R, F>(&self, send: impl FnOnce(RegistryServiceClient<T>) -> F) -> Answer<R>
+    async fn once<R, F>(&self, until: Instant, send: impl FnOnce(RegistryServiceClient<T>) -> F) -> Answer<R>
     where
         F: Future<Output = Result<Response<R>, tonic::Status>>,
     {
         let (pick, transport) = self.servers.pick();
         let call = send(RegistryServiceClient::new(transport));
-        let answer = tokio::time::timeout(self.settings.call_timeout, call).await;
+        let answer = timeout_at(until, call).await;
         let answer = answer.unwrap_or_else(|_| Err(tonic::Status::deadline_exceeded("no answer in time")));
         match &answer {
             Err(status) if is_servers_fault(status) => self.servers.failed(pick, retry_after(status)),
@@ -125,10 +133,9 @@ impl<T: Transport> Calls<T> {
         answer.map(Response::into_inner)
     }
 
-    fn request<M>(&self, message: M) -> Request<M> {
-        let mut request = Request::new(message);
-        request.set_timeout(self.settings.call_timeout);
-        request
+    /// Of a call that begins now.
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.settings.call_timeout.min(LONGEST_CALL)
     }
 
     /// Whether the write counts as a late copy, or as older than another writer's; the next one does not.
@@ -155,4 +162,10 @@ impl<T: Transport> Calls<T> {
     fn writer(&self) -> MutexGuard<'_, Writer> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn request<M>(message: M, until: Instant) -> Request<M> {
+    let mut request = Request::new(message);
+    request.set_timeout(until.saturating_duration_since(Instant::now()));
+    request
 }

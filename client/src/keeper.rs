@@ -136,7 +136,8 @@ impl<T: Transport> Keeper<T> {
             state.confirmed = confirmed;
             state.fault = None;
         });
-        Ok(self.healthy(next))
+        // A server may hurry a lease, not let it lapse.
+        Ok(self.healthy(next.min(self.state.borrow().terms.renewal_interval())))
     }
 
     fn failed(&mut self, error: Error) -> Rest {

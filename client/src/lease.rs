@@ -15,7 +15,8 @@ use crate::{Error, Transport};
 
 /// Keeps an instance registered; [`Client::register`](crate::Client::register) returns it.
 ///
-/// * It renews in the background, a little before the server expects it.
+/// * It renews in the background, a little before the server expects it, and never later than the terms in force
+///   say.
 /// * When a server no longer knows the instance (it restarted) or knows an older state of it, it registers again
 ///   after a random part of a sixth of the interval, at most 5 s, so that a fleet does not come back at one moment.
 /// * What passes (no server answers, the registry is full) is waited out: 0.1 s doubled up to the renewal interval
@@ -102,8 +103,9 @@ impl Lease {
     }
 
     /// Removes the instance; whether a server still held it. The answer to the call under way, if any, is waited
-    /// for, then Cancel is sent, to one server after the other until one answers. Every call to this returns the
-    /// outcome of the first, and giving up the wait does not take it back.
+    /// for, then Cancel is sent, to one server after the other until one answers. Each of these calls takes
+    /// [`call_timeout`](crate::Settings::call_timeout) at most, so the whole one more of them than there are
+    /// servers. Every call to this returns the outcome of the first, and giving up the wait does not take it back.
     ///
     /// # Errors
     /// No server answered, or one refused, as `docs/errors.md` says. Renewals have stopped all the same.

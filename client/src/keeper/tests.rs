@@ -232,6 +232,29 @@ async fn a_cancel_waits_for_the_call_under_way() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_cancel_waits_one_call_even_for_a_write_that_is_repeated() {
+    let desk = Desk::default();
+    let lease = lease(&desk).await;
+    desk.store(u64::MAX / 2);
+    desk.delay(Duration::from_secs(4));
+    lease.set_status(Status::Down);
+    desk.arrived(2).await;
+    assert_eq!(lease.cancel().await, Ok(true));
+    assert_eq!(desk.names(), ["register", "register", "register", "cancel"]);
+    assert_eq!(desk.calls()[3].0 - desk.calls()[1].0, Settings::default().call_timeout);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_is_never_later_than_the_terms_say() {
+    let desk = Desk::default();
+    desk.tell_next_renewal_in(Duration::from_hours(24 * 365 * 10_000));
+    let _lease = lease(&desk).await;
+    desk.arrived(4).await;
+    assert_eq!(desk.names(), ["register", "renew", "renew", "renew"]);
+    assert!((1..4).all(|call| gap(&desk, call) <= INTERVAL));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cancel_that_nobody_waits_for_is_sent_all_the_same() {
     let desk = Desk::default();
     let lease = lease(&desk).await;

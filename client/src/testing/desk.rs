@@ -39,6 +39,10 @@ pub(crate) struct Desk {
     calls: Arc<Mutex<Vec<(Instant, Call)>>>,
     refusals: Arc<Mutex<VecDeque<Status>>>,
     hung: Arc<Mutex<bool>>,
+    /// Time before each answer.
+    delay: Arc<Mutex<Duration>>,
+    /// What a renewal is told instead of the interval.
+    next_renewal_in: Arc<Mutex<Option<Duration>>>,
     /// Version that is stored whoever registers: one that is not above it counts as a late copy.
     stored: Arc<Mutex<u64>>,
     arrived: Arc<Notify>,
@@ -56,6 +60,16 @@ impl Desk {
     /// From now on calls arrive and are not answered.
     pub(crate) fn hang(&self) {
         *self.hung.lock().unwrap() = true;
+    }
+
+    /// From now on each answer takes this long.
+    pub(crate) fn delay(&self, delay: Duration) {
+        *self.delay.lock().unwrap() = delay;
+    }
+
+    /// Tells every renewal this wait.
+    pub(crate) fn tell_next_renewal_in(&self, wait: Duration) {
+        *self.next_renewal_in.lock().unwrap() = Some(wait);
     }
 
     pub(crate) fn store(&self, version: u64) {
@@ -83,6 +97,8 @@ impl Desk {
         if *self.hung.lock().unwrap() {
             std::future::pending::<()>().await;
         }
+        let delay = *self.delay.lock().unwrap();
+        tokio::time::sleep(delay).await;
         self.refusals.lock().unwrap().pop_front().map_or(Ok(()), Err)
     }
 }
@@ -111,7 +127,8 @@ impl RegistryService for Desk {
 
     async fn renew(&self, request: Request<v1::RenewRequest>) -> Result<Response<v1::RenewResponse>, Status> {
         self.take(Call::Renew(request.into_inner())).await?;
-        let next_renewal_in = Some(wire_duration(INTERVAL));
+        let told = *self.next_renewal_in.lock().unwrap();
+        let next_renewal_in = Some(wire_duration(told.unwrap_or(INTERVAL)));
         Ok(Response::new(v1::RenewResponse { status_override: 0, next_renewal_in }))
     }
 
