@@ -52,14 +52,25 @@ impl<T: Transport> Calls<T> {
     }
 
     /// Registers on one server. A newer version of another writer, or one that a server made of our own, is raised
-    /// above once, all within the time of one call.
-    pub(crate) async fn register(&self, instance: &v1::Instance) -> Result<Registered, Error> {
+    /// above once, all within the time of one call; what is overtaken again has failed.
+    pub(crate) async fn register(
+        &self,
+        key: &InstanceKey,
+        instance: &v1::Instance,
+    ) -> Result<Registered, Error> {
         let until = self.deadline();
-        let first = self.register_once(instance, until).await;
-        let response =
-            if self.is_overtaken(&first) { self.register_once(instance, until).await? } else { first? };
+        let mut answer = self.register_once(self.write(key)?, instance, until).await;
+        if self.is_overtaken(key, &answer) {
+            answer = self.register_once(self.write(key)?, instance, until).await;
+            // For the next attempt, if this one is in vain.
+            self.is_overtaken(key, &answer);
+        }
+        let response = answer?;
         let version = Version::from(response.version.unwrap_or_default());
-        self.writer().acknowledge(version.owner);
+        if !response.applied {
+            return Err(Error::overtaken(version.owner));
+        }
+        self.writer().acknowledge(key, version.owner);
         Ok(Registered {
             version,
             terms: LeaseTerms::try_from(&response.lease.unwrap_or_default())?,
@@ -90,7 +101,7 @@ impl<T: Transport> Calls<T> {
             }
         }
         let response = answer?;
-        self.writer().acknowledge(response.version.unwrap_or_default().owner);
+        self.writer().acknowledge(key, response.version.unwrap_or_default().owner);
         Ok(response.existed)
     }
 
@@ -98,20 +109,30 @@ impl<T: Transport> Calls<T> {
         let until = self.deadline();
         let first = self.cancel_once(key, until).await;
         match &first {
-            Err(refused) if self.is_raised(refused) => self.cancel_once(key, until).await,
+            Err(refused) if self.is_raised(key, refused) => self.cancel_once(key, until).await,
             _ => first,
         }
     }
 
-    async fn register_once(&self, instance: &v1::Instance, until: Instant) -> Answer<v1::RegisterResponse> {
-        let writer = Some(self.writer().next(wall()));
-        let message = v1::RegisterRequest { instance: Some(instance.clone()), writer, mode: 0 };
+    /// The next write of a key.
+    fn write(&self, key: &InstanceKey) -> Result<v1::Writer, Error> {
+        self.writer().next(key, wall()).ok_or_else(|| Error::Version(key.clone()))
+    }
+
+    async fn register_once(
+        &self,
+        writer: v1::Writer,
+        instance: &v1::Instance,
+        until: Instant,
+    ) -> Answer<v1::RegisterResponse> {
+        let message = v1::RegisterRequest { instance: Some(instance.clone()), writer: Some(writer), mode: 0 };
         let request = request(message, until);
         self.once(until, |mut registry| async move { registry.register(request).await }).await
     }
 
     async fn cancel_once(&self, key: &InstanceKey, until: Instant) -> Answer<v1::CancelResponse> {
-        let writer = Some(self.writer().next(wall()));
+        // Over the greatest version a cancel is sent at that one: the server takes it when the record is our own.
+        let writer = Some(self.write(key).unwrap_or_else(|_| self.writer().at(u64::MAX)));
         let message = v1::CancelRequest { key: Some(key.clone().into()), writer };
         let request = request(message, until);
         self.once(until, |mut registry| async move { registry.cancel(request).await }).await
@@ -139,21 +160,21 @@ impl<T: Transport> Calls<T> {
     }
 
     /// Whether the write counts as a late copy, or as older than another writer's; the next one does not.
-    fn is_overtaken(&self, answer: &Answer<v1::RegisterResponse>) -> bool {
+    fn is_overtaken(&self, key: &InstanceKey, answer: &Answer<v1::RegisterResponse>) -> bool {
         match answer {
             Ok(response) if !response.applied => {
-                self.writer().raise(response.version.unwrap_or_default().owner);
+                self.writer().raise(key, response.version.unwrap_or_default().owner);
                 true
             }
             Ok(_) => false,
-            Err(refused) => self.is_raised(refused),
+            Err(refused) => self.is_raised(key, refused),
         }
     }
 
-    fn is_raised(&self, refused: &tonic::Status) -> bool {
+    fn is_raised(&self, key: &InstanceKey, refused: &tonic::Status) -> bool {
         let stored = stored_owner(refused);
         stored.is_some_and(|stored| {
-            self.writer().raise(stored);
+            self.writer().raise(key, stored);
             true
         })
     }

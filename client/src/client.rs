@@ -71,7 +71,8 @@ impl<T: Transport> Client<T> {
     /// are a fault of their configuration.
     ///
     /// # Errors
-    /// What no waiting mends, as `docs/errors.md` says: above all `INVALID_INSTANCE`, with the field at fault.
+    /// What no waiting mends, as `docs/errors.md` says: above all `INVALID_INSTANCE`, with the field at fault; and
+    /// [`Error::Version`].
     pub async fn register(&self, instance: Instance) -> Result<Lease, Error> {
         Lease::begin(self.calls.clone(), instance).await
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use heureka_model::{InstanceKey, Invalid};
 use tonic::{Code, Status};
-use tonic_types::StatusExt as _;
+use tonic_types::{ErrorDetails, StatusExt as _};
 
 use crate::backoff::Backoff;
 
@@ -41,6 +41,10 @@ pub enum Error {
         /// Wait that the server asked for.
         retry_after: Option<Duration>,
     },
+    /// Another writer left the instance at the greatest version there is, so nothing can be written over it until a
+    /// server has forgotten it.
+    #[error("the version of {0} cannot be exceeded: it is {max}", max = u64::MAX)]
+    Version(InstanceKey),
     /// The server sent something that this client cannot read.
     #[error("the server sent something unreadable")]
     Unreadable(#[from] Invalid),
@@ -62,13 +66,25 @@ impl Error {
                 !lasting && reason != "MESSAGE_TOO_LARGE"
             }
             Self::NoInstance(_) => true,
-            Self::Address(_) | Self::NoServer | Self::NoEndpoint(_) | Self::Unreadable(_) => false,
+            Self::Address(_)
+            | Self::NoServer
+            | Self::NoEndpoint(_)
+            | Self::Version(_)
+            | Self::Unreadable(_) => false,
         }
     }
 
     /// The runtime ended before the call was answered.
     pub(crate) fn abandoned() -> Self {
         Status::cancelled("the runtime ended").into()
+    }
+
+    /// A server keeps what it stores at this version, however often the own one is raised.
+    pub(crate) fn overtaken(stored: u64) -> Self {
+        let metadata = [("stored_owner".to_owned(), stored.to_string())];
+        let details = ErrorDetails::with_error_info("STALE_VERSION", "heureka", metadata);
+        let message = format!("not applied: the server stores version {stored}");
+        Status::with_error_details(Code::Aborted, message, details).into()
     }
 
     /// The next wait of `backoff`, or the longer one that the server asked for, within reason.
@@ -142,8 +158,6 @@ pub(crate) fn stored_owner(status: &Status) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use tonic_types::ErrorDetails;
-
     use super::*;
 
     fn stale(owner: &str) -> Status {

@@ -112,7 +112,8 @@ impl<T: Transport> Keeper<T> {
         self.instance.status = status_number(Some(status));
         self.told = None;
         let confirmed = Instant::now();
-        let Registered { version, terms, override_status } = self.calls.register(&self.instance).await?;
+        let Registered { version, terms, override_status } =
+            self.calls.register(&self.key, &self.instance).await?;
         self.backoff = Backoff::up_to(terms.renewal_interval());
         self.told = Some(status);
         self.state.send_replace(LeaseState {

@@ -61,7 +61,7 @@ impl Lease {
         let mut backoff = Backoff::default();
         let (registered, confirmed) = loop {
             let sent = Instant::now();
-            match calls.register(&instance).await {
+            match calls.register(&key, &instance).await {
                 Err(error) if error.is_passing() => {
                     tracing::warn!(%key, %error, "not registered yet");
                     tokio::time::sleep(error.wait(&mut backoff)).await;

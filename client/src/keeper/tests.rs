@@ -149,11 +149,55 @@ async fn a_write_that_counts_as_a_late_copy_is_written_again() {
     let desk = Desk::default();
     let lease = lease(&desk).await;
     let stored = u64::MAX / 2;
-    desk.store(stored);
+    desk.store("a", stored);
     lease.set_status(Status::Down);
     lease.states().filter(|state| state.status == Status::Down).next().await.unwrap();
     assert_eq!(desk.names(), ["register"; 3]);
     assert_eq!(lease.state().version.owner, stored + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_at_the_greatest_version_is_refused_and_harms_no_other() {
+    for stored in [u64::MAX, u64::MAX - 1] {
+        let desk = Desk::default();
+        let client = Client::over(Settings::default(), vec![desk.server()]).unwrap();
+        let other = client.register(Instance::new(key("b"))).await.unwrap();
+        desk.store("a", stored);
+        let registered = client.register(Instance::new(key("a"))).await;
+        if stored == u64::MAX {
+            let refused = registered.unwrap_err();
+            assert_eq!(refused, Error::Version(key("a")));
+            assert_eq!(
+                refused.to_string(),
+                "the version of WEB/a cannot be exceeded: it is 18446744073709551615"
+            );
+        } else {
+            let lease = registered.unwrap();
+            lease.set_status(Status::Down);
+            let failed = lease.states().filter(|state| state.fault.is_some()).next().await.unwrap();
+            assert_eq!((failed.status, failed.fault), (Status::Up, Some(Error::Version(key("a")))));
+            assert_eq!(lease.cancel().await, Ok(true));
+        }
+        other.set_status(Status::Down);
+        let told = other.states().filter(|state| state.status == Status::Down).next().await.unwrap();
+        assert!(told.fault.is_none() && told.version.owner < u64::MAX / 2, "{told:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_overtaken_twice_is_told_and_tried_again() {
+    let desk = Desk::default();
+    let lease = lease(&desk).await;
+    let metadata = [("stored_owner".to_owned(), (1_u64 << 60).to_string())];
+    let details = ErrorDetails::with_error_info("STALE_VERSION", "heureka", metadata);
+    desk.refuse([tonic::Status::with_error_details(Code::Aborted, "stale", details)]);
+    desk.store("a", 1 << 62);
+    lease.set_status(Status::Down);
+    let failed = lease.states().filter(|state| state.fault.is_some()).next().await.unwrap();
+    assert!(failed.status == Status::Up && failed.fault.unwrap().is("STALE_VERSION"));
+    let told = lease.states().filter(|state| state.status == Status::Down).next().await.unwrap();
+    assert_eq!((told.version.owner, told.fault), ((1 << 62) + 1, None));
+    assert_eq!(desk.names(), ["register"; 4]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -235,7 +279,7 @@ async fn a_cancel_waits_for_the_call_under_way() {
 async fn a_cancel_waits_one_call_even_for_a_write_that_is_repeated() {
     let desk = Desk::default();
     let lease = lease(&desk).await;
-    desk.store(u64::MAX / 2);
+    desk.store("a", u64::MAX / 2);
     desk.delay(Duration::from_secs(4));
     lease.set_status(Status::Down);
     desk.arrived(2).await;

@@ -1,6 +1,6 @@
 //! A registry service that answers as it is told and notes what it was asked.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -43,8 +43,8 @@ pub(crate) struct Desk {
     delay: Arc<Mutex<Duration>>,
     /// What a renewal is told instead of the interval.
     next_renewal_in: Arc<Mutex<Option<Duration>>>,
-    /// Version that is stored whoever registers: one that is not above it counts as a late copy.
-    stored: Arc<Mutex<u64>>,
+    /// Versions that are stored, by id, whoever registers: one that is not above counts as a late copy.
+    stored: Arc<Mutex<HashMap<String, u64>>>,
     arrived: Arc<Notify>,
 }
 
@@ -72,8 +72,8 @@ impl Desk {
         *self.next_renewal_in.lock().unwrap() = Some(wait);
     }
 
-    pub(crate) fn store(&self, version: u64) {
-        *self.stored.lock().unwrap() = version;
+    pub(crate) fn store(&self, id: &str, version: u64) {
+        self.stored.lock().unwrap().insert(id.to_owned(), version);
     }
 
     pub(crate) fn calls(&self) -> Vec<(Instant, Call)> {
@@ -115,8 +115,9 @@ impl RegistryService for Desk {
     ) -> Result<Response<v1::RegisterResponse>, Status> {
         let request = request.into_inner();
         let owner = request.writer.as_ref().map_or(1, |writer| writer.version);
+        let id = request.instance.as_ref().and_then(|instance| instance.key.clone()).unwrap_or_default().id;
         self.take(Call::Register(Box::new(request))).await?;
-        let stored = *self.stored.lock().unwrap();
+        let stored = self.stored.lock().unwrap().get(&id).copied().unwrap_or_default();
         Ok(Response::new(v1::RegisterResponse {
             applied: owner > stored,
             version: Some(v1::Version { owner: owner.max(stored), ..Default::default() }),
