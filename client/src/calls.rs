@@ -11,6 +11,7 @@ use heureka_proto::v1::registry_service_client::RegistryServiceClient;
 use tokio::time::{Instant, timeout_at};
 use tonic::{Request, Response};
 
+use crate::backoff::Backoff;
 use crate::clock::wall;
 use crate::error::{is_servers_fault, retry_after, stored_owner};
 use crate::servers::Servers;
@@ -103,6 +104,11 @@ impl<T: Transport> Calls<T> {
         let response = answer?;
         self.writer().acknowledge(key, response.version.unwrap_or_default().owner);
         Ok(response.existed)
+    }
+
+    /// Before the next attempt after a failure: what `backoff` says, after what all servers asked for.
+    pub(crate) fn wait(&self, backoff: &mut Backoff) -> Duration {
+        self.servers.asked() + backoff.next(rand::random())
     }
 
     async fn cancel_raised(&self, key: &InstanceKey) -> Answer<v1::CancelResponse> {

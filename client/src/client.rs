@@ -57,7 +57,11 @@ impl<T: Transport> Client<T> {
         if transports.is_empty() {
             return Err(Error::NoServer);
         }
-        Ok(Self { calls: Arc::new(Calls::new(settings, Servers::new(transports))) })
+        Ok(Self::of(Calls::new(settings, Servers::new(transports))))
+    }
+
+    pub(crate) fn of(calls: Calls<T>) -> Self {
+        Self { calls: Arc::new(calls) }
     }
 
     /// Registers an instance, or replaces its record, and keeps it registered until the lease is cancelled or

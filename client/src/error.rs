@@ -6,11 +6,6 @@ use heureka_model::{InstanceKey, Invalid};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-use crate::backoff::Backoff;
-
-/// Longest wait that a server may ask for.
-const LONGEST_ASKED: Duration = Duration::from_mins(5);
-
 /// A failure.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Error {
@@ -87,15 +82,6 @@ impl Error {
         Status::with_error_details(Code::Aborted, message, details).into()
     }
 
-    /// The next wait of `backoff`, or the longer one that the server asked for, within reason.
-    pub(crate) fn wait(&self, backoff: &mut Backoff) -> Duration {
-        let asked = match self {
-            Self::Refused { retry_after, .. } => retry_after.unwrap_or_default(),
-            _ => Duration::ZERO,
-        };
-        backoff.next(rand::random()) + asked.min(LONGEST_ASKED)
-    }
-
     /// Whether the server gave this reason.
     #[must_use]
     pub fn is(&self, wanted: &str) -> bool {
@@ -129,10 +115,11 @@ fn wanted(address: &str) -> &'static str {
     }
 }
 
-/// Whether another server may do what this one did not: it cannot be reached, or says so. What a transport reports
-/// has no reason, whatever its code; a server's own answer has one.
+/// Whether another server may do what this one did not: it cannot be reached, says so, or asks for time. What a
+/// transport reports has no reason, whatever its code; a server's own answer has one.
 pub(crate) fn is_servers_fault(status: &Status) -> bool {
     match status.code() {
+        _ if retry_after(status).is_some() => true,
         Code::Unavailable | Code::DeadlineExceeded => true,
         Code::Unknown | Code::Cancelled | Code::Internal => reason(status).is_none(),
         Code::ResourceExhausted => reason(status).is_some_and(|reason| reason == "TOO_MANY_WATCHES"),
@@ -211,6 +198,7 @@ mod tests {
         details.set_retry_info(Some(Duration::from_secs(30)));
         let status = Status::with_error_details(Code::ResourceExhausted, "m", details);
         assert_eq!(retry_after(&status), Some(Duration::from_secs(30)));
+        assert!(is_servers_fault(&status));
         assert!(
             matches!(Error::from(status), Error::Refused { retry_after: Some(wait), .. } if wait.as_secs() == 30)
         );

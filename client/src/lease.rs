@@ -20,7 +20,8 @@ use crate::{Error, Transport};
 /// * When a server no longer knows the instance (it restarted) or knows an older state of it, it registers again
 ///   after a random part of a sixth of the interval, at most 5 s, so that a fleet does not come back at one moment.
 /// * What passes (no server answers, the registry is full) is waited out: 0.1 s doubled up to the renewal interval
-///   and never more than 30 s, each wait drawn at random, longer when the server says so. It never gives up.
+///   and never more than 30 s, each wait drawn at random. A server that asks for time gets it while another is
+///   called; when all of them ask, the lease waits for the first, a renewal interval at most. It never gives up.
 /// * Cancel is the last call of a registration: nothing is under way when it is sent, and nothing is sent after.
 ///
 /// **Dropping it does not cancel.** The renewals stop and readers see the instance until its lease lapses, as if the
@@ -64,7 +65,7 @@ impl Lease {
             match calls.register(&key, &instance).await {
                 Err(error) if error.is_passing() => {
                     tracing::warn!(%key, %error, "not registered yet");
-                    tokio::time::sleep(error.wait(&mut backoff)).await;
+                    tokio::time::sleep(calls.wait(&mut backoff)).await;
                 }
                 answer => break (answer?, sent),
             }

@@ -176,7 +176,7 @@ impl<T: Transport> Watcher<T> {
             return Err(error);
         }
         tracing::debug!(%error, "a watch was interrupted");
-        let wait = error.wait(&mut self.backoff);
+        let wait = self.calls.wait(&mut self.backoff);
         self.part(wait);
         Ok(())
     }
