@@ -8,13 +8,18 @@ use heureka_model::{InstanceKey, LeaseTerms, Status, Version};
 use heureka_proto::convert::{duration, status};
 use heureka_proto::v1;
 use heureka_proto::v1::registry_service_client::RegistryServiceClient;
+use tokio::time::{Instant, timeout_at};
 use tonic::{Request, Response};
 
+use crate::backoff::Backoff;
 use crate::clock::wall;
 use crate::error::{is_servers_fault, retry_after, stored_owner};
 use crate::servers::Servers;
 use crate::writer::Writer;
 use crate::{Error, Settings, Transport};
+
+/// A setting beyond this means for ever.
+const LONGEST_CALL: Duration = Duration::from_hours(24);
 
 /// What all parts of one client share.
 #[derive(Debug)]
@@ -48,12 +53,25 @@ impl<T: Transport> Calls<T> {
     }
 
     /// Registers on one server. A newer version of another writer, or one that a server made of our own, is raised
-    /// above once.
-    pub(crate) async fn register(&self, instance: &v1::Instance) -> Result<Registered, Error> {
-        let first = self.register_once(instance).await;
-        let response = if self.is_overtaken(&first) { self.register_once(instance).await? } else { first? };
+    /// above once, all within the time of one call; what is overtaken again has failed.
+    pub(crate) async fn register(
+        &self,
+        key: &InstanceKey,
+        instance: &v1::Instance,
+    ) -> Result<Registered, Error> {
+        let until = self.deadline();
+        let mut answer = self.register_once(self.write(key)?, instance, until).await;
+        if self.is_overtaken(key, &answer) {
+            answer = self.register_once(self.write(key)?, instance, until).await;
+            // For the next attempt, if this one is in vain.
+            self.is_overtaken(key, &answer);
+        }
+        let response = answer?;
         let version = Version::from(response.version.unwrap_or_default());
-        self.writer().acknowledge(version.owner);
+        if !response.applied {
+            return Err(Error::overtaken(version.owner));
+        }
+        self.writer().acknowledge(key, version.owner);
         Ok(Registered {
             version,
             terms: LeaseTerms::try_from(&response.lease.unwrap_or_default())?,
@@ -65,8 +83,9 @@ impl<T: Transport> Calls<T> {
     pub(crate) async fn renew(&self, key: &InstanceKey, owner: u64) -> Result<Renewed, Error> {
         let writer = Some(self.writer().at(owner));
         let message = v1::RenewRequest { key: Some(key.clone().into()), writer, status: 0 };
-        let request = self.request(message);
-        let response = self.once(|mut registry| async move { registry.renew(request).await }).await?;
+        let until = self.deadline();
+        let request = request(message, until);
+        let response = self.once(until, |mut registry| async move { registry.renew(request).await }).await?;
         let next = response.next_renewal_in.unwrap_or_default();
         Ok(Renewed {
             override_status: status("status_override", response.status_override)?,
@@ -83,40 +102,56 @@ impl<T: Transport> Calls<T> {
             }
         }
         let response = answer?;
-        self.writer().acknowledge(response.version.unwrap_or_default().owner);
+        self.writer().acknowledge(key, response.version.unwrap_or_default().owner);
         Ok(response.existed)
     }
 
+    /// Before the next attempt after a failure: what `backoff` says, after what all servers asked for.
+    pub(crate) fn wait(&self, backoff: &mut Backoff) -> Duration {
+        self.servers.asked() + backoff.next(rand::random())
+    }
+
     async fn cancel_raised(&self, key: &InstanceKey) -> Answer<v1::CancelResponse> {
-        let first = self.cancel_once(key).await;
+        let until = self.deadline();
+        let first = self.cancel_once(key, until).await;
         match &first {
-            Err(refused) if self.is_raised(refused) => self.cancel_once(key).await,
+            Err(refused) if self.is_raised(key, refused) => self.cancel_once(key, until).await,
             _ => first,
         }
     }
 
-    async fn register_once(&self, instance: &v1::Instance) -> Answer<v1::RegisterResponse> {
-        let writer = Some(self.writer().next(wall()));
-        let message = v1::RegisterRequest { instance: Some(instance.clone()), writer, mode: 0 };
-        let request = self.request(message);
-        self.once(|mut registry| async move { registry.register(request).await }).await
+    /// The next write of a key.
+    fn write(&self, key: &InstanceKey) -> Result<v1::Writer, Error> {
+        self.writer().next(key, wall()).ok_or_else(|| Error::Version(key.clone()))
     }
 
-    async fn cancel_once(&self, key: &InstanceKey) -> Answer<v1::CancelResponse> {
-        let writer = Some(self.writer().next(wall()));
+    async fn register_once(
+        &self,
+        writer: v1::Writer,
+        instance: &v1::Instance,
+        until: Instant,
+    ) -> Answer<v1::RegisterResponse> {
+        let message = v1::RegisterRequest { instance: Some(instance.clone()), writer: Some(writer), mode: 0 };
+        let request = request(message, until);
+        self.once(until, |mut registry| async move { registry.register(request).await }).await
+    }
+
+    async fn cancel_once(&self, key: &InstanceKey, until: Instant) -> Answer<v1::CancelResponse> {
+        // Over the greatest version a cancel is sent at that one: the server takes it when the record is our own.
+        let writer = Some(self.write(key).unwrap_or_else(|_| self.writer().at(u64::MAX)));
         let message = v1::CancelRequest { key: Some(key.clone().into()), writer };
-        let request = self.request(message);
-        self.once(|mut registry| async move { registry.cancel(request).await }).await
+        let request = request(message, until);
+        self.once(until, |mut registry| async move { registry.cancel(request).await }).await
     }
 
     /// One attempt on the server of the moment, which is left when it cannot answer.
-    async fn once<R, F>(&self, send: impl FnOnce(RegistryServiceClient<T>) -> F) -> Answer<R>
+    async fn once<R, F>(&self, until: Instant, send: impl FnOnce(RegistryServiceClient<T>) -> F) -> Answer<R>
     where
         F: Future<Output = Result<Response<R>, tonic::Status>>,
     {
         let (pick, transport) = self.servers.pick();
         let call = send(RegistryServiceClient::new(transport));
-        let answer = tokio::time::timeout(self.settings.call_timeout, call).await;
+        let answer = timeout_at(until, call).await;
         let answer = answer.unwrap_or_else(|_| Err(tonic::Status::deadline_exceeded("no answer in time")));
         match &answer {
             Err(status) if is_servers_fault(status) => self.servers.failed(pick, retry_after(status)),
@@ -125,28 +160,27 @@ impl<T: Transport> Calls<T> {
         answer.map(Response::into_inner)
     }
 
-    fn request<M>(&self, message: M) -> Request<M> {
-        let mut request = Request::new(message);
-        request.set_timeout(self.settings.call_timeout);
-        request
+    /// Of a call that begins now.
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.settings.call_timeout.min(LONGEST_CALL)
     }
 
     /// Whether the write counts as a late copy, or as older than another writer's; the next one does not.
-    fn is_overtaken(&self, answer: &Answer<v1::RegisterResponse>) -> bool {
+    fn is_overtaken(&self, key: &InstanceKey, answer: &Answer<v1::RegisterResponse>) -> bool {
         match answer {
             Ok(response) if !response.applied => {
-                self.writer().raise(response.version.unwrap_or_default().owner);
+                self.writer().raise(key, response.version.unwrap_or_default().owner);
                 true
             }
             Ok(_) => false,
-            Err(refused) => self.is_raised(refused),
+            Err(refused) => self.is_raised(key, refused),
         }
     }
 
-    fn is_raised(&self, refused: &tonic::Status) -> bool {
+    fn is_raised(&self, key: &InstanceKey, refused: &tonic::Status) -> bool {
         let stored = stored_owner(refused);
         stored.is_some_and(|stored| {
-            self.writer().raise(stored);
+            self.writer().raise(key, stored);
             true
         })
     }
@@ -155,4 +189,10 @@ impl<T: Transport> Calls<T> {
     fn writer(&self) -> MutexGuard<'_, Writer> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn request<M>(message: M, until: Instant) -> Request<M> {
+    let mut request = Request::new(message);
+    request.set_timeout(until.saturating_duration_since(Instant::now()));
+    request
 }

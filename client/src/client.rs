@@ -28,7 +28,7 @@ impl Client {
     /// before the first call. To be called within a tokio runtime.
     ///
     /// # Errors
-    /// [`Error::Address`], [`Error::NoServer`].
+    /// [`Error::Address`] for whatever is not `http://host[:port]`, [`Error::NoServer`].
     pub fn connect<A: AsRef<str>>(addresses: impl IntoIterator<Item = A>) -> Result<Self, Error> {
         Self::connect_with(Settings::default(), addresses)
     }
@@ -57,7 +57,11 @@ impl<T: Transport> Client<T> {
         if transports.is_empty() {
             return Err(Error::NoServer);
         }
-        Ok(Self { calls: Arc::new(Calls::new(settings, Servers::new(transports))) })
+        Ok(Self::of(Calls::new(settings, Servers::new(transports))))
+    }
+
+    pub(crate) fn of(calls: Calls<T>) -> Self {
+        Self { calls: Arc::new(calls) }
     }
 
     /// Registers an instance, or replaces its record, and keeps it registered until the lease is cancelled or
@@ -71,7 +75,8 @@ impl<T: Transport> Client<T> {
     /// are a fault of their configuration.
     ///
     /// # Errors
-    /// What no waiting mends, as `docs/errors.md` says: above all `INVALID_INSTANCE`, with the field at fault.
+    /// What no waiting mends, as `docs/errors.md` says: above all `INVALID_INSTANCE`, with the field at fault; and
+    /// [`Error::Version`].
     pub async fn register(&self, instance: Instance) -> Result<Lease, Error> {
         Lease::begin(self.calls.clone(), instance).await
     }

@@ -4,20 +4,17 @@ use std::time::Duration;
 
 use heureka_model::{InstanceKey, Invalid};
 use tonic::{Code, Status};
-use tonic_types::StatusExt as _;
-
-use crate::backoff::Backoff;
+use tonic_types::{ErrorDetails, StatusExt as _};
 
 /// Domain of the reasons of `docs/errors.md`.
 const DOMAIN: &str = "heureka";
-/// Longest wait that a server may ask for.
-const LONGEST_ASKED: Duration = Duration::from_mins(5);
 
 /// A failure.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Error {
-    /// The address of the server is no URI.
-    #[error("{0} is no address of a server")]
+    /// The address of the server is not `http://host[:port]`; TLS takes a transport of the caller's own, see
+    /// [`Client::over`](crate::Client::over).
+    #[error("`{0}` is no address of a server: {wanted}", wanted = wanted(.0))]
     Address(String),
     /// The list of servers is empty.
     #[error("no server is named")]
@@ -43,6 +40,10 @@ pub enum Error {
         /// Wait that the server asked for.
         retry_after: Option<Duration>,
     },
+    /// Another writer left the instance at the greatest version there is, so nothing can be written over it until a
+    /// server has forgotten it.
+    #[error("the version of {0} cannot be exceeded: it is {max}", max = u64::MAX)]
+    Version(InstanceKey),
     /// The server sent something that this client cannot read.
     #[error("the server sent something unreadable")]
     Unreadable(#[from] Invalid),
@@ -61,7 +62,11 @@ impl Error {
                 !is_verdict && reason != "MESSAGE_TOO_LARGE"
             }
             Self::NoInstance(_) => true,
-            Self::Address(_) | Self::NoServer | Self::NoEndpoint(_) | Self::Unreadable(_) => false,
+            Self::Address(_)
+            | Self::NoServer
+            | Self::NoEndpoint(_)
+            | Self::Version(_)
+            | Self::Unreadable(_) => false,
         }
     }
 
@@ -70,13 +75,12 @@ impl Error {
         Status::cancelled("the runtime ended").into()
     }
 
-    /// The next wait of `backoff`, or the longer one that the server asked for, within reason.
-    pub(crate) fn wait(&self, backoff: &mut Backoff) -> Duration {
-        let asked = match self {
-            Self::Refused { retry_after, .. } => retry_after.unwrap_or_default(),
-            _ => Duration::ZERO,
-        };
-        backoff.next(rand::random()) + asked.min(LONGEST_ASKED)
+    /// A server keeps what it stores at this version, however often the own one is raised.
+    pub(crate) fn overtaken(stored: u64) -> Self {
+        let metadata = [("stored_owner".to_owned(), stored.to_string())];
+        let details = ErrorDetails::with_error_info("STALE_VERSION", "heureka", metadata);
+        let message = format!("not applied: the server stores version {stored}");
+        Status::with_error_details(Code::Aborted, message, details).into()
     }
 
     /// Whether the server gave this reason.
@@ -105,10 +109,21 @@ fn is_verdict(code: Code) -> bool {
     matches!(code, Code::Unauthenticated | Code::PermissionDenied | Code::Unimplemented)
 }
 
-/// Whether another server may do what this one did not: it cannot be reached, or says so. What a transport or a proxy
-/// reports has no reason of ours, whatever its code; a server's own answer has one.
+/// What is wrong with an address.
+fn wanted(address: &str) -> &'static str {
+    let scheme = address.split_once("://").map_or("", |(scheme, _)| scheme);
+    if scheme.eq_ignore_ascii_case("https") {
+        "TLS is not built in yet"
+    } else {
+        "http://host:port without a path is wanted"
+    }
+}
+
+/// Whether another server may do what this one did not: it cannot be reached, says so, or asks for time. What a
+/// transport or a proxy reports has no reason of ours, whatever its code; a server's own answer has one.
 pub(crate) fn is_servers_fault(status: &Status) -> bool {
     match status.code() {
+        _ if retry_after(status).is_some() => true,
         Code::Unavailable | Code::DeadlineExceeded => true,
         Code::Unknown | Code::Cancelled | Code::Internal => reason(status).is_none(),
         code if is_verdict(code) => reason(status).is_none(),
@@ -143,8 +158,6 @@ pub(crate) fn stored_owner(status: &Status) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use tonic_types::ErrorDetails;
-
     use super::*;
 
     fn stale(owner: &str) -> Status {
@@ -215,6 +228,7 @@ mod tests {
         details.set_retry_info(Some(Duration::from_secs(30)));
         let status = Status::with_error_details(Code::ResourceExhausted, "m", details);
         assert_eq!(retry_after(&status), Some(Duration::from_secs(30)));
+        assert!(is_servers_fault(&status));
         assert!(
             matches!(Error::from(status), Error::Refused { retry_after: Some(wait), .. } if wait.as_secs() == 30)
         );

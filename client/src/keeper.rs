@@ -45,8 +45,16 @@ pub(crate) struct Keeper<T> {
 /// What to do after a call.
 struct Rest {
     wait: Duration,
-    /// A new status does not wait that long.
-    is_eager: bool,
+    hurry: Hurry,
+}
+
+/// When a new status ends a rest.
+#[derive(Clone, Copy)]
+enum Hurry {
+    AtOnce,
+    /// As soon as a server is not quarantined.
+    WhenServed,
+    Never,
 }
 
 /// Why a rest ended.
@@ -83,7 +91,7 @@ impl<T: Transport> Keeper<T> {
     }
 
     async fn rest(&mut self, rest: Rest) -> Woken {
-        let until = Instant::now() + rest.wait;
+        let mut until = Instant::now() + rest.wait;
         loop {
             let wish = tokio::select! {
                 biased;
@@ -93,15 +101,19 @@ impl<T: Transport> Keeper<T> {
             match wish {
                 Err(_) => return Woken::Dropped,
                 Ok(Wish::Cancel) => return Woken::Cancelled,
-                Ok(Wish::Status(status)) if rest.is_eager && self.told != Some(status) => return Woken::Due,
-                Ok(Wish::Status(_)) => {}
+                Ok(Wish::Status(status)) if self.told == Some(status) => {}
+                Ok(Wish::Status(_)) => match rest.hurry {
+                    Hurry::AtOnce => return Woken::Due,
+                    Hurry::WhenServed => until = until.min(Instant::now() + self.calls.servers.quarantine()),
+                    Hurry::Never => {}
+                },
             }
         }
     }
 
     async fn call(&mut self) -> Rest {
         let Wish::Status(status) = *self.wish.borrow() else {
-            return Rest { wait: Duration::ZERO, is_eager: true };
+            return Rest { wait: Duration::ZERO, hurry: Hurry::AtOnce };
         };
         let is_told = self.told == Some(status);
         let rest = if is_told { self.renew().await } else { self.register(status).await };
@@ -112,7 +124,8 @@ impl<T: Transport> Keeper<T> {
         self.instance.status = status_number(Some(status));
         self.told = None;
         let confirmed = Instant::now();
-        let Registered { version, terms, override_status } = self.calls.register(&self.instance).await?;
+        let Registered { version, terms, override_status } =
+            self.calls.register(&self.key, &self.instance).await?;
         self.backoff = Backoff::up_to(terms.renewal_interval());
         self.told = Some(status);
         self.state.send_replace(LeaseState {
@@ -136,12 +149,13 @@ impl<T: Transport> Keeper<T> {
             state.confirmed = confirmed;
             state.fault = None;
         });
-        Ok(self.healthy(next))
+        // A server may hurry a lease, not let it lapse.
+        Ok(self.healthy(next.min(self.state.borrow().terms.renewal_interval())))
     }
 
     fn failed(&mut self, error: Error) -> Rest {
         let is_lost = error.is("LEASE_NOT_FOUND") || error.is("INSTANCE_OUTDATED");
-        let wait = if is_lost { self.spread() } else { error.wait(&mut self.backoff) };
+        let wait = if is_lost { self.spread() } else { self.pause() };
         if is_lost {
             self.told = None;
             tracing::info!(key = %self.key, %error, ?wait, "registering again");
@@ -152,7 +166,7 @@ impl<T: Transport> Keeper<T> {
             state.is_registered &= !is_lost;
             state.fault = Some(error);
         });
-        Rest { wait, is_eager: false }
+        Rest { wait, hurry: if is_lost { Hurry::Never } else { Hurry::WhenServed } }
     }
 
     async fn cancel(self) {
@@ -166,7 +180,13 @@ impl<T: Transport> Keeper<T> {
 
     fn healthy(&self, interval: Duration) -> Rest {
         let early = 1.0 - EARLY * rand::random::<f64>();
-        Rest { wait: interval.max(LEASE_MIN).mul_f64(early), is_eager: true }
+        Rest { wait: interval.max(LEASE_MIN).mul_f64(early), hurry: Hurry::AtOnce }
+    }
+
+    /// However long the servers ask for, never so long that the lease lapses meanwhile.
+    fn pause(&mut self) -> Duration {
+        let longest = self.healthy(self.state.borrow().terms.renewal_interval()).wait;
+        self.calls.wait(&mut self.backoff).min(longest)
     }
 
     fn spread(&self) -> Duration {

@@ -15,11 +15,13 @@ use crate::{Error, Transport};
 
 /// Keeps an instance registered; [`Client::register`](crate::Client::register) returns it.
 ///
-/// * It renews in the background, a little before the server expects it.
+/// * It renews in the background, a little before the server expects it, and never later than the terms in force
+///   say.
 /// * When a server no longer knows the instance (it restarted) or knows an older state of it, it registers again
 ///   after a random part of a sixth of the interval, at most 5 s, so that a fleet does not come back at one moment.
 /// * What passes (no server answers, the registry is full) is waited out: 0.1 s doubled up to the renewal interval
-///   and never more than 30 s, each wait drawn at random, longer when the server says so. It never gives up.
+///   and never more than 30 s, each wait drawn at random. A server that asks for time gets it while another is
+///   called; when all of them ask, the lease waits for the first, a renewal interval at most. It never gives up.
 /// * Cancel is the last call of a registration: nothing is under way when it is sent, and nothing is sent after.
 ///
 /// **Dropping it does not cancel.** The renewals stop and readers see the instance until its lease lapses, as if the
@@ -60,10 +62,10 @@ impl Lease {
         let mut backoff = Backoff::default();
         let (registered, confirmed) = loop {
             let sent = Instant::now();
-            match calls.register(&instance).await {
+            match calls.register(&key, &instance).await {
                 Err(error) if error.is_passing() => {
                     tracing::warn!(%key, %error, "not registered yet");
-                    tokio::time::sleep(error.wait(&mut backoff)).await;
+                    tokio::time::sleep(calls.wait(&mut backoff)).await;
                 }
                 answer => break (answer?, sent),
             }
@@ -102,8 +104,9 @@ impl Lease {
     }
 
     /// Removes the instance; whether a server still held it. The answer to the call under way, if any, is waited
-    /// for, then Cancel is sent, to one server after the other until one answers. Every call to this returns the
-    /// outcome of the first, and giving up the wait does not take it back.
+    /// for, then Cancel is sent, to one server after the other until one answers. Each of these calls takes
+    /// [`call_timeout`](crate::Settings::call_timeout) at most, so the whole one more of them than there are
+    /// servers. Every call to this returns the outcome of the first, and giving up the wait does not take it back.
     ///
     /// # Errors
     /// No server answered, or one refused, as `docs/errors.md` says. Renewals have stopped all the same.

@@ -1,7 +1,8 @@
 //! Which of several servers is called.
 //!
 //! All calls go to one of them until it fails; then to the next, and on from there. A server that failed is not
-//! tried again for a while, unless all of them failed.
+//! tried again for a while, unless all of them failed. What a server asks for is waited out only when every one of
+//! them asked.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -39,6 +40,8 @@ struct Choice {
 struct Health {
     backoff: Backoff,
     quarantined_until: Option<Instant>,
+    /// Up to when it asked to be left alone; nothing when it only failed.
+    asked_until: Option<Instant>,
     failures: u64,
 }
 
@@ -67,6 +70,17 @@ impl<T: Clone> Servers<T> {
     /// The server did not answer, or sent us away; for so long when it said so.
     pub(crate) fn failed(&self, pick: Pick, told: Option<Duration>) {
         self.choice().failed(pick, told, rand::random(), Instant::now());
+    }
+
+    /// Until one of the servers that did not ask for time, or asked for the least, may be called: nothing as long as
+    /// there is one that did not ask.
+    pub(crate) fn asked(&self) -> Duration {
+        self.choice().soonest(|health| health.asked_until, Instant::now())
+    }
+
+    /// Until a server is not quarantined.
+    pub(crate) fn quarantine(&self) -> Duration {
+        self.choice().soonest(|health| health.quarantined_until, Instant::now())
     }
 
     /// The server answered.
@@ -100,8 +114,10 @@ impl Choice {
             return;
         }
         health.failures += 1;
-        let wait = health.backoff.next(share).max(told.unwrap_or_default().min(LONGEST_TOLD));
+        let told = told.map(|told| told.min(LONGEST_TOLD));
+        let wait = health.backoff.next(share).max(told.unwrap_or_default());
         health.quarantined_until = Some(now + wait);
+        health.asked_until = told.map(|told| now + told);
         if self.current == pick.server {
             self.current = (pick.server + 1) % self.servers.len();
         }
@@ -112,7 +128,13 @@ impl Choice {
         if health.failures == pick.failures {
             health.backoff.reset();
             health.quarantined_until = None;
+            health.asked_until = None;
         }
+    }
+
+    fn soonest(&self, until: impl Fn(&Health) -> Option<Instant>, now: Instant) -> Duration {
+        let soonest = self.servers.iter().map(until).min().flatten();
+        soonest.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }
 }
 
@@ -171,6 +193,29 @@ mod tests {
         // An answer to an attempt from before the failure proves nothing.
         choice.answered(together[0]);
         assert!(choice.servers[0].quarantined_until.is_some());
+    }
+
+    #[test]
+    fn what_a_server_asks_for_is_waited_for_only_when_all_of_them_ask() {
+        let now = Instant::now();
+        let mut choice = Choice::new(2, 0);
+        let asked = |choice: &Choice| choice.soonest(|health| health.asked_until, now).as_secs();
+        let first = choice.pick(now);
+        choice.failed(first, Some(Duration::from_hours(1)), 1.0, now);
+        assert_eq!(
+            (asked(&choice), choice.soonest(|health| health.quarantined_until, now)),
+            (0, Duration::ZERO)
+        );
+        let second = choice.pick(now);
+        choice.failed(second, None, 1.0, now);
+        assert_eq!(asked(&choice), 0);
+        assert_eq!(choice.soonest(|health| health.quarantined_until, now), Duration::from_millis(100));
+        let second = choice.pick(now);
+        choice.failed(second, Some(Duration::from_secs(7)), 1.0, now);
+        assert_eq!((second.server, asked(&choice)), (1, 7));
+        let second = choice.pick(now);
+        choice.answered(second);
+        assert_eq!(asked(&choice), 0);
     }
 
     #[test]

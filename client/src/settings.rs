@@ -10,7 +10,7 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Longest time that one call may take on one server; 5 s.
+    /// Longest time that one call may take on one server, the repetition of a write that was overtaken included; 5 s.
     pub call_timeout: Duration,
     /// How often the server shows a sign of life on a watch, 1 s to 60 s; 5 s. After three of them in silence the
     /// client goes to another server. Ask for less where a proxy cuts quiet streams.

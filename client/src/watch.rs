@@ -191,7 +191,7 @@ impl<T: Transport> Watcher<T> {
         }
         tracing::debug!(%error, "a watch was interrupted");
         self.stream = None;
-        self.wait = error.wait(&mut self.backoff);
+        self.wait = self.calls.wait(&mut self.backoff);
         Ok(())
     }
 

@@ -106,30 +106,38 @@ impl Apps {
             let app = edits.entry(AppName::of(key).to_text()).or_default();
             app.insert(&key.id, stays.then_some(registration));
         }
-        for (app, edits) in edits {
-            self.edit(&app, &edits);
-        }
+        let replaced =
+            edits.into_iter().filter_map(|(name, edits)| Some((name.clone(), self.edit(&name, &edits)?)));
+        self.replace(replaced.collect());
     }
 
-    fn edit(&self, name: &str, edits: &Edits<'_>) {
+    /// Takes changes of one application in; what takes its place when it comes or goes.
+    fn edit(&self, name: &str, edits: &Edits<'_>) -> Option<Option<Arc<App>>> {
         let apps = self.apps.load();
         let known = apps.get(name);
         let before = known.map(|app| app.all()).unwrap_or_default();
         let after = edited(&before, edits);
         self.len.fetch_add(after.len().wrapping_sub(before.len()), Ordering::Relaxed);
         match known {
-            Some(app) if !after.is_empty() => app.snapshot.store(Arc::new(Snapshot::new(after))),
-            _ => self.replace(name, after),
+            Some(app) if !after.is_empty() => {
+                app.snapshot.store(Arc::new(Snapshot::new(after)));
+                None
+            }
+            _ => Some((!after.is_empty()).then(|| Arc::new(App::new(after)))),
         }
     }
 
-    /// An application comes or goes.
-    fn replace(&self, name: &str, instances: Vec<Arc<Registration>>) {
+    /// Applications come and go, all of them at once: the map is copied for that.
+    fn replace(&self, replaced: Vec<(Cow<'_, str>, Option<Arc<App>>)>) {
+        if replaced.is_empty() {
+            return;
+        }
         let mut apps = HashMap::clone(&self.apps.load());
-        if instances.is_empty() {
-            apps.remove(name);
-        } else {
-            apps.insert(name.to_owned(), Arc::new(App::new(instances)));
+        for (name, app) in replaced {
+            match app {
+                Some(app) => drop(apps.insert(name.into_owned(), app)),
+                None => drop(apps.remove(name.as_ref())),
+            }
         }
         self.apps.store(Arc::new(apps));
     }
@@ -233,6 +241,32 @@ mod tests {
         assert_eq!((apps.find("WEB".into(), App::up).len(), apps.len()), (0, 1));
         apps.publish(&[gone(&b)]);
         assert_eq!((apps.apps.load().len(), apps.len()), (0, 0));
+    }
+
+    #[test]
+    fn applications_of_one_message_come_and_go_together() {
+        let apps = Apps::default();
+        let all: Vec<_> = (0..2000).map(|n| instance("", &format!("A{n}"), "a", Status::Up, 80)).collect();
+        let gone: Vec<_> =
+            all.iter().map(|last| Event::Removed { last: last.clone(), reason: None }).collect();
+        let (begun, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while done.load(Ordering::Relaxed) == 0 {
+                    let applications = apps.apps.load().len();
+                    assert!(applications == 0 || applications == all.len(), "{applications} at once");
+                    begun.store(1, Ordering::Relaxed);
+                }
+            });
+            while begun.load(Ordering::Relaxed) == 0 {
+                std::thread::yield_now();
+            }
+            apps.publish(&added(&all));
+            assert_eq!((apps.len(), apps.apps.load().len()), (all.len(), all.len()));
+            apps.publish(&gone);
+            done.store(1, Ordering::Relaxed);
+        });
+        assert_eq!((apps.len(), apps.apps.load().len()), (0, 0));
     }
 
     #[test]

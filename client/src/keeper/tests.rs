@@ -8,6 +8,7 @@ use tonic::Code;
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 use super::*;
+use crate::servers::Servers;
 use crate::testing::{Call, Desk, key, refusal};
 use crate::{Client, Lease, Settings};
 
@@ -34,6 +35,18 @@ fn registers(desk: &Desk) -> Vec<v1::RegisterRequest> {
     let calls = desk.calls().into_iter();
     let register = |(_, call)| if let Call::Register(request) = call { Some(*request) } else { None };
     calls.filter_map(register).collect()
+}
+
+fn draining(wait: Duration) -> tonic::Status {
+    let mut details = ErrorDetails::with_error_info("DRAINING", "heureka", []);
+    details.set_retry_info(Some(wait));
+    tonic::Status::with_error_details(Code::Unavailable, "leaving", details)
+}
+
+/// A client of two servers that calls the first one first.
+fn client_of(first: &Desk, second: &Desk) -> Client<impl Transport + use<>> {
+    let servers = Servers::beginning_at(0, vec![first.server(), second.server()]);
+    Client::of(Calls::new(Settings::default(), servers))
 }
 
 fn unavailable() -> tonic::Status {
@@ -149,11 +162,55 @@ async fn a_write_that_counts_as_a_late_copy_is_written_again() {
     let desk = Desk::default();
     let lease = lease(&desk).await;
     let stored = u64::MAX / 2;
-    desk.store(stored);
+    desk.store("a", stored);
     lease.set_status(Status::Down);
     lease.states().filter(|state| state.status == Status::Down).next().await.unwrap();
     assert_eq!(desk.names(), ["register"; 3]);
     assert_eq!(lease.state().version.owner, stored + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_at_the_greatest_version_is_refused_and_harms_no_other() {
+    for stored in [u64::MAX, u64::MAX - 1] {
+        let desk = Desk::default();
+        let client = Client::over(Settings::default(), vec![desk.server()]).unwrap();
+        let other = client.register(Instance::new(key("b"))).await.unwrap();
+        desk.store("a", stored);
+        let registered = client.register(Instance::new(key("a"))).await;
+        if stored == u64::MAX {
+            let refused = registered.unwrap_err();
+            assert_eq!(refused, Error::Version(key("a")));
+            assert_eq!(
+                refused.to_string(),
+                "the version of WEB/a cannot be exceeded: it is 18446744073709551615"
+            );
+        } else {
+            let lease = registered.unwrap();
+            lease.set_status(Status::Down);
+            let failed = lease.states().filter(|state| state.fault.is_some()).next().await.unwrap();
+            assert_eq!((failed.status, failed.fault), (Status::Up, Some(Error::Version(key("a")))));
+            assert_eq!(lease.cancel().await, Ok(true));
+        }
+        other.set_status(Status::Down);
+        let told = other.states().filter(|state| state.status == Status::Down).next().await.unwrap();
+        assert!(told.fault.is_none() && told.version.owner < u64::MAX / 2, "{told:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_overtaken_twice_is_told_and_tried_again() {
+    let desk = Desk::default();
+    let lease = lease(&desk).await;
+    let metadata = [("stored_owner".to_owned(), (1_u64 << 60).to_string())];
+    let details = ErrorDetails::with_error_info("STALE_VERSION", "heureka", metadata);
+    desk.refuse([tonic::Status::with_error_details(Code::Aborted, "stale", details)]);
+    desk.store("a", 1 << 62);
+    lease.set_status(Status::Down);
+    let failed = lease.states().filter(|state| state.fault.is_some()).next().await.unwrap();
+    assert!(failed.status == Status::Up && failed.fault.unwrap().is("STALE_VERSION"));
+    let told = lease.states().filter(|state| state.status == Status::Down).next().await.unwrap();
+    assert_eq!((told.version.owner, told.fault), ((1 << 62) + 1, None));
+    assert_eq!(desk.names(), ["register"; 4]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -178,9 +235,7 @@ async fn the_newest_status_is_registered_and_those_before_are_skipped() {
 async fn a_status_does_not_hurry_a_server_that_fails() {
     let desk = Desk::default();
     let lease = lease(&desk).await;
-    let mut details = ErrorDetails::with_error_info("DRAINING", "heureka", []);
-    details.set_retry_info(Some(Duration::from_secs(10)));
-    desk.refuse([tonic::Status::with_error_details(Code::Unavailable, "leaving", details)]);
+    desk.refuse([draining(Duration::from_secs(10))]);
     desk.arrived(2).await;
     lease.states().filter(|state| state.fault.is_some()).next().await.unwrap();
     for status in [Status::Down, Status::Up, Status::Down] {
@@ -190,6 +245,44 @@ async fn a_status_does_not_hurry_a_server_that_fails() {
     desk.arrived(3).await;
     assert_eq!(desk.names(), ["register", "renew", "register"]);
     assert!(gap(&desk, 2) >= Duration::from_secs(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_asks_for_an_hour_holds_nothing_up_while_another_answers() {
+    let (leaving, healthy) = (Desk::default(), Desk::default());
+    leaving.refuse([draining(Duration::from_hours(1))]);
+    let start = Instant::now();
+    let lease = client_of(&leaving, &healthy).register(Instance::new(key("a"))).await.unwrap();
+    assert!(start.elapsed() <= Duration::from_millis(100));
+    lease.set_status(Status::Down);
+    healthy.arrived(2).await;
+    assert_eq!((leaving.names(), healthy.names()), (vec!["register"], vec!["register"; 2]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_and_a_new_status_go_to_the_server_that_did_not_ask_for_time() {
+    let (leaving, healthy) = (Desk::default(), Desk::default());
+    let lease = client_of(&leaving, &healthy).register(Instance::new(key("a"))).await.unwrap();
+    leaving.refuse([draining(Duration::from_hours(1))]);
+    leaving.arrived(2).await;
+    lease.states().filter(|state| state.fault.is_some()).next().await.unwrap();
+    let failed = Instant::now();
+    lease.set_status(Status::Down);
+    healthy.arrived(1).await;
+    assert_eq!((failed.elapsed(), healthy.names()), (Duration::ZERO, vec!["register"]));
+    assert_eq!(leaving.names(), ["register", "renew"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_tried_within_its_interval_even_when_all_servers_ask_for_an_hour() {
+    let (one, other) = (Desk::default(), Desk::default());
+    let _lease = client_of(&one, &other).register(Instance::new(key("a"))).await.unwrap();
+    one.refuse((0..3).map(|_| draining(Duration::from_hours(1))));
+    other.refuse((0..3).map(|_| draining(Duration::from_hours(1))));
+    one.arrived(3).await;
+    let mut moments: Vec<_> = one.calls().into_iter().chain(other.calls()).map(|(at, _)| at).collect();
+    moments.sort();
+    assert!(moments.windows(2).all(|pair| pair[1] - pair[0] <= INTERVAL), "{moments:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -229,6 +322,29 @@ async fn a_cancel_waits_for_the_call_under_way() {
     assert_eq!(desk.names(), ["register", "register", "cancel"]);
     assert_eq!(gap(&desk, 2), Settings::default().call_timeout);
     assert_eq!(lease.cancel().await, Err(refused));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_waits_one_call_even_for_a_write_that_is_repeated() {
+    let desk = Desk::default();
+    let lease = lease(&desk).await;
+    desk.store("a", u64::MAX / 2);
+    desk.delay(Duration::from_secs(4));
+    lease.set_status(Status::Down);
+    desk.arrived(2).await;
+    assert_eq!(lease.cancel().await, Ok(true));
+    assert_eq!(desk.names(), ["register", "register", "register", "cancel"]);
+    assert_eq!(desk.calls()[3].0 - desk.calls()[1].0, Settings::default().call_timeout);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_is_never_later_than_the_terms_say() {
+    let desk = Desk::default();
+    desk.tell_next_renewal_in(Duration::from_hours(24 * 365 * 10_000));
+    let _lease = lease(&desk).await;
+    desk.arrived(4).await;
+    assert_eq!(desk.names(), ["register", "renew", "renew", "renew"]);
+    assert!((1..4).all(|call| gap(&desk, call) <= INTERVAL));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,6 @@
 //! A registry service that answers as it is told and notes what it was asked.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -39,8 +39,12 @@ pub(crate) struct Desk {
     calls: Arc<Mutex<Vec<(Instant, Call)>>>,
     refusals: Arc<Mutex<VecDeque<Status>>>,
     hung: Arc<Mutex<bool>>,
-    /// Version that is stored whoever registers: one that is not above it counts as a late copy.
-    stored: Arc<Mutex<u64>>,
+    /// Time before each answer.
+    delay: Arc<Mutex<Duration>>,
+    /// What a renewal is told instead of the interval.
+    next_renewal_in: Arc<Mutex<Option<Duration>>>,
+    /// Versions that are stored, by id, whoever registers: one that is not above counts as a late copy.
+    stored: Arc<Mutex<HashMap<String, u64>>>,
     arrived: Arc<Notify>,
 }
 
@@ -58,8 +62,18 @@ impl Desk {
         *self.hung.lock().unwrap() = true;
     }
 
-    pub(crate) fn store(&self, version: u64) {
-        *self.stored.lock().unwrap() = version;
+    /// From now on each answer takes this long.
+    pub(crate) fn delay(&self, delay: Duration) {
+        *self.delay.lock().unwrap() = delay;
+    }
+
+    /// Tells every renewal this wait.
+    pub(crate) fn tell_next_renewal_in(&self, wait: Duration) {
+        *self.next_renewal_in.lock().unwrap() = Some(wait);
+    }
+
+    pub(crate) fn store(&self, id: &str, version: u64) {
+        self.stored.lock().unwrap().insert(id.to_owned(), version);
     }
 
     pub(crate) fn calls(&self) -> Vec<(Instant, Call)> {
@@ -83,6 +97,8 @@ impl Desk {
         if *self.hung.lock().unwrap() {
             std::future::pending::<()>().await;
         }
+        let delay = *self.delay.lock().unwrap();
+        tokio::time::sleep(delay).await;
         self.refusals.lock().unwrap().pop_front().map_or(Ok(()), Err)
     }
 }
@@ -99,8 +115,9 @@ impl RegistryService for Desk {
     ) -> Result<Response<v1::RegisterResponse>, Status> {
         let request = request.into_inner();
         let owner = request.writer.as_ref().map_or(1, |writer| writer.version);
+        let id = request.instance.as_ref().and_then(|instance| instance.key.clone()).unwrap_or_default().id;
         self.take(Call::Register(Box::new(request))).await?;
-        let stored = *self.stored.lock().unwrap();
+        let stored = self.stored.lock().unwrap().get(&id).copied().unwrap_or_default();
         Ok(Response::new(v1::RegisterResponse {
             applied: owner > stored,
             version: Some(v1::Version { owner: owner.max(stored), ..Default::default() }),
@@ -111,7 +128,8 @@ impl RegistryService for Desk {
 
     async fn renew(&self, request: Request<v1::RenewRequest>) -> Result<Response<v1::RenewResponse>, Status> {
         self.take(Call::Renew(request.into_inner())).await?;
-        let next_renewal_in = Some(wire_duration(INTERVAL));
+        let told = *self.next_renewal_in.lock().unwrap();
+        let next_renewal_in = Some(wire_duration(told.unwrap_or(INTERVAL)));
         Ok(Response::new(v1::RenewResponse { status_override: 0, next_renewal_in }))
     }
 
