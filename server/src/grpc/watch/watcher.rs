@@ -98,10 +98,10 @@ impl Watcher {
     /// A client that reads takes one at least once in a bookmark interval, whatever happens. One that was not asked
     /// for during much longer has a client without room.
     pub(super) async fn next(&mut self) -> Outcome {
-        if self.is_stalled() && self.stage != Stage::Over {
-            return self.stalled();
-        }
         while self.stage != Stage::Over {
+            if self.is_stalled() {
+                return self.stalled();
+            }
             if self.leaving.is_cancelled() {
                 return Some(Ok(self.go_away()));
             }
@@ -183,7 +183,7 @@ impl Watcher {
             Collected::Head if self.told < head => None,
             Collected::Head => {
                 self.wait().await;
-                if self.is_stalled() { self.stalled() } else { None }
+                None
             }
             collected => self.collected(collected),
         }

@@ -19,6 +19,7 @@ const RECONNECT_JITTER: Duration = Duration::from_secs(5);
 impl Watcher {
     pub(super) async fn bookmark_with_digest(&mut self) -> Outcome {
         if self.holds_the_set() && self.digest().await.is_none() {
+            tokio::task::yield_now().await;
             return None;
         }
         Some(Ok(self.bookmark().await))
