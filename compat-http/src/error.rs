@@ -9,7 +9,7 @@ use heureka_registry::Refused;
 use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 
-/// A refusal. Its text becomes the body of a 400, 413, 415 or 429.
+/// A refusal. Its text becomes the body of a 400, 403, 413, 415 or 429.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// Nothing is served under this path, or no live instance has this key.
@@ -50,6 +50,9 @@ pub(crate) enum Error {
         /// Bytes taken.
         limit: usize,
     },
+    /// The caller is no trusted peer.
+    #[error("only a peer may send this, and the address {0} is not in peer.trusted")]
+    NoPeer(String),
     /// Too much is built already that nobody has read yet.
     #[error("busy")]
     Busy,
@@ -67,7 +70,7 @@ impl Error {
         Self::Invalid(Invalid::malformed(field, expected))
     }
 
-    fn status(&self) -> StatusCode {
+    pub(crate) fn status(&self) -> StatusCode {
         match self {
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed(_) => StatusCode::METHOD_NOT_ALLOWED,
@@ -76,6 +79,7 @@ impl Error {
             }
             Self::MediaType | Self::ContentEncoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::NoPeer(_) => StatusCode::FORBIDDEN,
             Self::Busy | Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             Self::Core(refused) => core_status(refused),
         }

@@ -14,6 +14,7 @@
 //! | `PUT apps/{app}/{id}/metadata?key=value` | change metadata |
 //! | `GET instances/{id}` | an instance by its id alone |
 //! | `GET vips/{vip}`, `GET svips/{vip}` | the instances behind a virtual address |
+//! | `POST peerreplication/batch` | what another server was told |
 //!
 //! What differs from the original, and why, is in `docs/eureka-compat.md`. This crate opens no socket, reads no
 //! clock and checks no credentials; whoever serves the router does.
@@ -34,7 +35,7 @@ use axum::Router;
 use heureka_model::Clock;
 use heureka_registry::Registry;
 
-pub use config::{Config, RemoteAddr};
+pub use config::{Config, PeerAddresses, RemoteAddr};
 
 /// The Eureka surface as the fallback of a router: it answers every path, with an empty 404 where nothing is
 /// served. A metrics recorder is to be installed before.

@@ -31,6 +31,8 @@ pub(crate) enum Resource<'a> {
     Vip(Cow<'a, str>),
     /// The instances behind a secure virtual address.
     SecureVip(Cow<'a, str>),
+    /// What another server was told, in batches.
+    Batch,
 }
 
 /// More segments than the longest resource has, roots included.
@@ -68,6 +70,7 @@ impl<'a> Resource<'a> {
             ["instances", id] => Self::InstanceById(decode(id)?),
             ["vips", vip] => Self::Vip(decode(vip)?),
             ["svips", vip] => Self::SecureVip(decode(vip)?),
+            ["peerreplication", "batch"] => Self::Batch,
             _ => return Err(Error::NotFound),
         })
     }
@@ -79,6 +82,7 @@ impl<'a> Resource<'a> {
             Self::Instance(..) => "DELETE, GET, HEAD, OPTIONS, PUT",
             Self::Status(..) => "DELETE, OPTIONS, PUT",
             Self::Metadata(..) => "OPTIONS, PUT",
+            Self::Batch => "OPTIONS, POST",
             _ => "GET, HEAD, OPTIONS",
         }
     }
@@ -137,6 +141,8 @@ mod tests {
                 ("/instances/s1", Resource::InstanceById("s1".into())),
                 ("/vips/a,b", Resource::Vip("a,b".into())),
                 ("/svips/v", Resource::SecureVip("v".into())),
+                ("/peerreplication/batch", Resource::Batch),
+                ("//peerreplication//batch/", Resource::Batch),
             ] {
                 assert_eq!(Resource::parse(&format!("{root}{path}"), "").unwrap(), expected, "{root}{path}");
             }

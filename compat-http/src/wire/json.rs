@@ -13,6 +13,11 @@ pub(crate) fn instance_document(out: &mut Vec<u8>, registration: &Registration) 
     out.push(b'}');
 }
 
+/// `{…}` in full, without a wrapper.
+pub(crate) fn bare_instance(out: &mut Vec<u8>, registration: &Registration) {
+    append(out, &Full::of(registration, None));
+}
+
 /// Beginning of an application, up to its instances.
 pub(crate) fn open_application(out: &mut Vec<u8>, name: &str) {
     out.extend_from_slice(b"{\"name\":");

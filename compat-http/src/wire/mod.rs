@@ -1,9 +1,11 @@
 //! The documents: JSON and XML, in and out.
 
+pub(crate) mod batch;
 mod draft;
 mod dto;
 mod json;
 mod json_reader;
+pub(crate) mod native;
 mod scalar;
 mod xml;
 mod xml_names;
@@ -13,7 +15,7 @@ use std::borrow::Borrow;
 
 use heureka_model::{Action, Registration};
 
-pub(crate) use draft::Draft;
+pub(crate) use draft::{Draft, Parsed};
 
 use crate::error::Error;
 use crate::negotiate::{Format, Shape};
