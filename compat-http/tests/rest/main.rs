@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that meets the unexpected fails by panicking")]
 
+mod batches;
 mod contract;
 mod deviations;
 mod documents;

@@ -87,6 +87,11 @@ impl Server {
         }
     }
 
+    /// The wall clock, in milliseconds.
+    pub(crate) fn clock_wall(&self) -> u64 {
+        self.clock.now().wall.0
+    }
+
     /// Moves the clocks by one millisecond without a tick.
     pub(crate) fn step(&self) {
         self.clock.0.fetch_add(1, Ordering::SeqCst);
