@@ -7,6 +7,7 @@ use http::HeaderMap;
 use http::request::Parts;
 
 use crate::config::{Config, PeerAddresses, RemoteAddr};
+use crate::intake::PEER;
 
 /// Header by which a Eureka server says that it passes on what it was told.
 const REPLICATION: &str = "x-netflix-discovery-replication";
@@ -59,7 +60,7 @@ impl Caller {
         let address = address(parts);
         let claims = claims_to_be_a_peer(&parts.headers);
         if claims && trusted.is_peer(address, is_forwarded(&parts.headers)) {
-            return Self { origin: Origin::Eureka, claim_ignored: false };
+            return Self { origin: PEER, claim_ignored: false };
         }
         let origin = Origin::Client { surface: Surface::Rest, principal: None, address };
         Self { origin, claim_ignored: claims }
@@ -74,7 +75,7 @@ impl Caller {
 
     /// The caller is a trusted peer that passes on what it was told.
     pub(crate) fn is_peer(&self) -> bool {
-        self.origin == Origin::Eureka
+        self.origin == PEER
     }
 }
 

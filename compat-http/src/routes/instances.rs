@@ -7,9 +7,10 @@ use http::StatusCode;
 use http::request::Parts;
 
 use super::caller::Caller;
-use super::{Answer, App, key, not_found_first, query, replicated};
+use super::{Answer, App, key, not_found_first, query};
 use crate::body;
 use crate::error::{self, Error, in_legacy_words, legacy};
+use crate::intake;
 use crate::negotiate::Format;
 use crate::wire;
 
@@ -20,7 +21,7 @@ pub(super) async fn register(app: &App, parts: &Parts, body: Body, name: &str) -
     let parsed = wire::read_instance(&body, format)?.finish(&canonical_app(name), format)?;
     let caller = app.caller(parts);
     if caller.is_peer() {
-        replicated::register(app, parsed).map_err(never_429)?;
+        intake::register(&app.registry, parsed, app.now()).map_err(never_429)?;
     } else {
         parsed.instance.validate(&app.registry.config().limits).map_err(in_legacy_words)?;
         note_oddities(&parsed.instance);
@@ -61,7 +62,7 @@ pub(super) fn renew(app: &App, parts: &Parts, name: &str, id: &str) -> Answer {
     let stamp = query::last_dirty(query).map_err(|error| not_found_first(app, key, error))?;
     let caller = app.caller(parts);
     if caller.is_peer() {
-        replicated::renew(app, key, stamp, told_override(query)?)?;
+        intake::renew(&app.registry, key, stamp, told_override(query)?, app.now())?;
     } else {
         let beat = stamp.map_or(Beat::Plain, Beat::Stamp);
         app.registry.renew(key, beat, None, &caller.origin, app.now()).map_err(legacy)?;

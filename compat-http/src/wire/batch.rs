@@ -175,9 +175,9 @@ impl Answers {
 }
 
 /// Elements of a list as they stand in the text, up to one more than `max`; the rest is skipped.
-pub(super) struct Elements<'f, 'de> {
-    pub(super) found: &'f mut Vec<&'de RawValue>,
-    pub(super) max: usize,
+pub(crate) struct Elements<'f, 'de> {
+    pub(crate) found: &'f mut Vec<&'de RawValue>,
+    pub(crate) max: usize,
 }
 
 impl<'de> DeserializeSeed<'de> for Elements<'_, 'de> {

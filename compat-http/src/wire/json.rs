@@ -33,7 +33,8 @@ pub(crate) fn instance(out: &mut Vec<u8>, registration: &Registration, action: O
     }
 }
 
-fn append<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
+/// A value at the end of a document.
+pub(crate) fn append<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     serde_json::to_writer(out, value)
         .expect("invariant: texts and numbers always encode, and memory takes all");
 }

@@ -68,7 +68,7 @@ impl<'de> Visitor<'de> for &mut Root {
     }
 }
 
-fn take_member(draft: &mut Draft, name: &str, value: &RawValue) -> Result<(), Error> {
+pub(crate) fn take_member(draft: &mut Draft, name: &str, value: &RawValue) -> Result<(), Error> {
     match name {
         "port" => read_port(draft, PortKind::Plain, value),
         "securePort" => read_port(draft, PortKind::Secure, value),
@@ -111,6 +111,11 @@ fn read_lease(draft: &mut Draft, value: &RawValue) -> Result<(), Error> {
     }
     members(value.get(), "leaseInfo", |name, value| match name {
         "renewalIntervalInSecs" | "durationInSecs" => draft.set_lease(name, &Scalar::of(name, value)?),
+        // A client may write anything here; it is no reason to refuse it.
+        "registrationTimestamp" => match Scalar::of(name, value) {
+            Ok(value) => draft.set_lease(name, &value).or(Ok(())),
+            Err(_) => Ok(()),
+        },
         _ => Ok(()),
     })
 }

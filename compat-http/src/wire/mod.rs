@@ -3,8 +3,9 @@
 pub(crate) mod batch;
 mod draft;
 mod dto;
-mod json;
-mod json_reader;
+pub(crate) mod json;
+pub(crate) mod json_reader;
+pub(crate) mod list_reader;
 pub(crate) mod native;
 mod scalar;
 mod xml;
@@ -16,6 +17,7 @@ use std::borrow::Borrow;
 use heureka_model::{Action, Registration};
 
 pub(crate) use draft::{Draft, Parsed};
+pub(crate) use scalar::Scalar;
 
 use crate::error::Error;
 use crate::negotiate::{Format, Shape};

@@ -10,6 +10,8 @@ mod field_cases;
 mod hostile;
 mod lists;
 mod merges;
+mod mirrors;
+mod outbox;
 mod readers;
 mod replay;
 mod support;

@@ -87,6 +87,10 @@ impl Server {
         }
     }
 
+    pub(crate) fn now(&self) -> Now {
+        self.clock.now()
+    }
+
     /// The wall clock, in milliseconds.
     pub(crate) fn clock_wall(&self) -> u64 {
         self.clock.now().wall.0
