@@ -13,7 +13,7 @@ pub struct Config {
     pub context_path: String,
     /// Addresses whose replication header is believed. IPv4-mapped addresses count as their IPv4 one.
     pub trusted_peers: Vec<IpAddr>,
-    /// Addresses that count where `trusted_peers` is empty: those that the names of the peers resolve to.
+    /// Addresses that count beside `trusted_peers`: those that the names of the peers resolve to.
     pub resolved_peers: PeerAddresses,
     /// Proxies whose requests keep the privileges of their address although they carry a forwarding header.
     pub trusted_proxies: Vec<IpAddr>,

@@ -9,6 +9,7 @@ pub mod args;
 pub mod clock;
 pub mod config;
 pub mod drain;
+pub mod eureka;
 mod grpc;
 mod health;
 pub mod listen;
@@ -28,6 +29,7 @@ use tokio::net::TcpListener;
 use crate::app::App;
 use crate::config::{Config, DrainConfig, bytes_of};
 use crate::drain::{Drained, Ending};
+use crate::eureka::Eureka;
 use crate::grpc::Grpc;
 use crate::listen::Listen;
 use crate::metrics::{Metrics, Sources};
@@ -70,6 +72,7 @@ pub enum StartError {
 pub struct Running {
     addresses: Vec<SocketAddr>,
     core: Arc<Registry>,
+    eureka: Eureka,
     ending: Ending,
     drain: DrainConfig,
 }
@@ -106,12 +109,22 @@ impl Server {
             lines: world.lines.clone(),
             node: config.server.clone(),
         };
-        let (metrics, rest) = Metrics::around(sources, || {
-            heureka_compat_http::router(core.clone(), world.clock.clone(), config.rest())
+        let rest_config = config.rest();
+        let deps = eureka::Deps {
+            core: core.clone(),
+            clock: world.clock.clone(),
+            ending: ending.clone(),
+            trusted: rest_config.resolved_peers.clone(),
+        };
+        let (metrics, (rest, eureka)) = Metrics::around(sources, || {
+            let rest = heureka_compat_http::router(core.clone(), world.clock.clone(), rest_config);
+            (rest, Eureka::start(&config.eureka, &deps))
         })?;
 
         let metrics = Arc::new(metrics);
-        let own = routes.merge(health::router(ending.clone(), metrics.clone()));
+        let own = routes
+            .merge(health::router(ending.clone(), metrics.clone()))
+            .merge(eureka::router(eureka.clone()));
         let app = App::new(grpc.router, own, rest, &config.server.context_path);
         let seed = world.seeds.shuffle;
         let listen = Arc::new(Listen::new(app, config.limits, metrics.clone(), ending.clone(), seed));
@@ -120,7 +133,7 @@ impl Server {
         }
         let ticks = Ticks { core: core.clone(), clock: world.clock, lines: world.lines, metrics };
         tokio::spawn(ticks.run(ending.clone()));
-        Ok(Running { addresses, core, ending, drain: config.drain })
+        Ok(Running { addresses, core, eureka, ending, drain: config.drain })
     }
 }
 
@@ -151,6 +164,12 @@ impl Running {
     #[must_use]
     pub fn core(&self) -> &Arc<Registry> {
         &self.core
+    }
+
+    /// The servers of Netflix's kind beside this one.
+    #[must_use]
+    pub fn eureka(&self) -> &Eureka {
+        &self.eureka
     }
 
     /// Ends the server: not ready, then watches told, nothing accepted, requests finished. Takes `drain.notice`

@@ -18,7 +18,7 @@ const FORWARDING: [&str; 4] = ["forwarded", "x-forwarded-for", "x-forwarded-host
 #[derive(Debug)]
 pub(crate) struct Trusted {
     peers: Vec<IpAddr>,
-    /// What the names of the peers mean today; counts where no addresses are set.
+    /// What the names of the peers mean today.
     resolved: PeerAddresses,
     proxies: Vec<IpAddr>,
 }
@@ -41,7 +41,7 @@ impl Trusted {
     }
 
     fn is_peer_address(&self, address: IpAddr) -> bool {
-        if self.peers.is_empty() { self.resolved.contains(address) } else { self.peers.contains(&address) }
+        self.peers.contains(&address) || self.resolved.contains(address)
     }
 }
 

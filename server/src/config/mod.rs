@@ -7,6 +7,7 @@
 mod core;
 mod docs;
 mod error;
+mod eureka;
 mod limits;
 mod server;
 mod setting;
@@ -18,6 +19,7 @@ use heureka_registry::Preservation;
 
 pub use core::{LeaseConfig, OverridesConfig, RegistryConfig, TombstonesConfig};
 pub use error::{ConfigError, Problem};
+pub use eureka::{EurekaConfig, EurekaUrl};
 pub use limits::{LimitsConfig, bytes_of};
 pub use server::{DEFAULT_PORT, DrainConfig, Profile, ServerConfig};
 pub use source::{Flag, Source, Sources};
@@ -47,6 +49,8 @@ pub struct Config {
     pub compat: CompatConfig,
     /// Other servers.
     pub peer: PeerConfig,
+    /// Servers of Netflix's kind.
+    pub eureka: EurekaConfig,
     /// Logs.
     pub log: LogConfig,
     /// The end of the process.
@@ -92,7 +96,8 @@ impl Config {
         let findings = server::check(self)
             .chain(limits::check(self))
             .chain(core::check(self))
-            .chain(surface::check(self));
+            .chain(surface::check(self))
+            .chain(eureka::check(self));
         let blame = |key: &str| {
             let last = statements.iter().rev().find(|said| said.key == key);
             last.map_or(Source::Default, |said| said.source.clone())
@@ -102,7 +107,9 @@ impl Config {
 }
 
 fn settings() -> impl Iterator<Item = &'static Setting> {
-    [server::SETTINGS, limits::SETTINGS, core::SETTINGS, surface::SETTINGS].into_iter().flatten()
+    [server::SETTINGS, limits::SETTINGS, core::SETTINGS, surface::SETTINGS, eureka::SETTINGS]
+        .into_iter()
+        .flatten()
 }
 
 #[cfg(test)]

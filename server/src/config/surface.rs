@@ -106,6 +106,7 @@ impl Config {
                 Interval::Auto => None,
                 Interval::Fixed(interval) => Some(interval),
             },
+            ..heureka_compat_http::Config::default()
         }
     }
 }
