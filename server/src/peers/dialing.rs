@@ -121,12 +121,10 @@ async fn redial(peers: &Arc<Peers>, address: SocketAddr, gone: &CancellationToke
 }
 
 async fn dial(peers: &Arc<Peers>, address: SocketAddr, gone: &CancellationToken) -> Ended {
-    let (outgoing, mut sent) = mpsc::channel(1);
+    let (outgoing, mut sent) = mpsc::channel::<Result<pb::Frame, Status>>(1);
     // An error ends the stream: it is told to the side that accepted by nothing else.
-    let frames = stream::poll_fn(move |context| sent.poll_recv(context));
-    let requests = frames
-        .map_while(Result::ok)
-        .map(|frame| pb::ReplicateRequest { frame: Some(frame) });
+    let frames = stream::poll_fn(move |context| sent.poll_recv(context).map(|sent| sent?.ok()));
+    let requests = frames.map(|frame| pb::ReplicateRequest { frame: Some(frame) });
     let replies = match timeout(2 * CONNECT, call(address, requests)).await {
         Ok(Ok(replies)) => replies,
         Ok(Err(status)) => return Ended { end: End::Lost(status), hello: None },

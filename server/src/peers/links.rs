@@ -1,6 +1,6 @@
 //! Streams that are up, and what went over them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -86,6 +86,11 @@ impl Links {
     pub(super) fn keep(&self, holds: impl Fn(IpAddr) -> bool) {
         let streams = self.streams.lock();
         streams.up.values().filter(|stream| !holds(stream.remote)).for_each(|stream| stream.close.cancel());
+    }
+
+    /// Names of the servers with a stream.
+    pub(crate) fn nodes(&self) -> BTreeSet<String> {
+        self.streams.lock().up.values().map(|stream| stream.node.clone()).collect()
     }
 
     /// Servers of which anything is known, with what went to and fro, and whether there is a stream.

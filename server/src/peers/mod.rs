@@ -30,12 +30,13 @@ use std::time::Duration;
 use axum::Router;
 use heureka_model::{Clock, Now, Wall};
 use heureka_proto::peer::v1::replication_service_server::{ReplicationServiceServer, SERVICE_NAME};
-use heureka_registry::{PeerStatus, Registry, Replicator};
+use heureka_registry::Registry;
+use heureka_registry::replication::{PeerStatus, Replicator};
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::Config;
+use crate::config::{Config, PeerConfig};
 pub(crate) use counts::Counts;
 use dialing::Attempts;
 use links::Links;
@@ -57,7 +58,7 @@ pub struct Peers {
     members: watch::Sender<Arc<Members>>,
     attempts: Attempts,
     topology: Topology,
-    counts: Counts,
+    counts: Arc<Counts>,
     notices: Notices,
     /// Asks for a look-up of all names before its time.
     out_of_turn: Arc<Notify>,
@@ -99,7 +100,7 @@ impl Peers {
             members: watch::Sender::default(),
             attempts: Attempts::default(),
             topology: Topology::default(),
-            counts: Counts::default(),
+            counts: Arc::default(),
             notices: Notices::default(),
             out_of_turn: Arc::default(),
             closing: CancellationToken::new(),
@@ -108,9 +109,9 @@ impl Peers {
     }
 
     /// Looks for peers and dials them until [`Self::part`].
-    pub(crate) fn start(self: &Arc<Self>, config: &Config) {
+    pub(crate) fn start(self: &Arc<Self>, config: &PeerConfig) {
         let (members, out_of_turn) = (self.members.clone(), self.out_of_turn.clone());
-        let membership = Membership::new(&config.peer, membership::system(), members, out_of_turn);
+        let membership = Membership::new(config, membership::system(), members, out_of_turn);
         let (following, closing) = (self.clone(), self.closing.clone());
         tokio::spawn(async move {
             tokio::select! {
@@ -151,7 +152,7 @@ impl Peers {
     #[must_use]
     pub fn unreached(&self) -> Vec<(String, String)> {
         let attempts = self.attempts.list();
-        let up = self.links.addresses();
+        let up = self.links.nodes();
         let of = |address: &SocketAddr| attempts.iter().find(|attempt| attempt.address == *address);
         let holds = |attempt: &PeerAttempt| attempt.is_self || up.contains(&attempt.node);
         let members = self.members.borrow().clone();
@@ -182,7 +183,7 @@ impl Peers {
     }
 
     /// What is counted.
-    pub(crate) fn counts(&self) -> &Counts {
+    pub(crate) fn counts(&self) -> &Arc<Counts> {
         &self.counts
     }
 
@@ -194,11 +195,6 @@ impl Peers {
     /// Waits until a peer has taken in everything written so far, or there is none; the caller limits the time.
     pub(crate) async fn told_all(&self) {
         self.registry.acks().reached(self.registry.head()).await;
-    }
-
-    /// Waits, as long as `at_most`, until a peer has taken in everything written so far, when there is one.
-    pub(crate) async fn settle(&self, at_most: Duration) {
-        settle(&self.registry, at_most, &self.counts).await;
     }
 
     /// Ends every stream and dials nobody any more.

@@ -1,7 +1,7 @@
 //! Why a replication stream is refused or ended, as the two servers tell each other. The catalogue for readers is
 //! `docs/replication.md`.
 
-use heureka_registry::Declined;
+use heureka_registry::replication::Declined;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 

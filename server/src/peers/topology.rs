@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use heureka_model::Mono;
-use heureka_registry::PeerStatus;
+use heureka_registry::replication::PeerStatus;
 use parking_lot::Mutex;
 
 /// How long a stream has to be missing before it is told: the news of a server that came or went takes its time.
@@ -69,7 +69,7 @@ fn missing(own: &str, peers: &[PeerStatus]) -> BTreeSet<MissingLink> {
 
 #[cfg(test)]
 mod tests {
-    use heureka_registry::State;
+    use heureka_registry::replication::State;
 
     use super::*;
 

@@ -7,7 +7,7 @@ use heureka_model::{
 use heureka_proto::convert::status;
 use heureka_proto::peer::v1 as pb;
 use heureka_proto::v1;
-use heureka_registry::{
+use heureka_registry::replication::{
     Applied, BUCKETS, Beaten, Binding, Bucket, BucketEntries, Content, DigestEntry, Frame, GROUPS, Hello,
     KeyState, Outgoing, OwnerState, Position, Records, Renewals, State, Summary,
 };

@@ -5,7 +5,7 @@ use heureka_model::{InstanceKey, Overlay, Stamp};
 use heureka_proto::convert::status_number;
 use heureka_proto::peer::v1 as pb;
 use heureka_proto::v1;
-use heureka_registry::{
+use heureka_registry::replication::{
     Applied, Beaten, Binding, Bucket, BucketEntries, Content, Frame, Hello, KeyState, Outgoing, Position,
     Records, Renewals, State, Summary,
 };

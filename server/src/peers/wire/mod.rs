@@ -9,7 +9,7 @@ mod encode;
 
 use std::time::Duration;
 
-pub(crate) use decode::{Decoded, decode, hello};
+pub(crate) use decode::{decode, hello};
 pub(crate) use encode::encode;
 
 /// Size of a message that is sent, unless a single record is larger.
@@ -36,13 +36,14 @@ mod tests {
         DrainPlan, Instance, InstanceKey, Limits, Overlay, Port, Stamp, Status, StatusOverride, Wall,
     };
     use heureka_proto::peer::v1 as pb;
-    use heureka_registry::{
+    use heureka_registry::replication::{
         Applied, Beaten, Binding, Bucket, BucketEntries, Content, DigestEntry, Frame, GROUPS, Hello, KeyState,
         Outgoing, OwnerState, Position, Records, Renewals, State, Summary,
     };
     use proptest::prelude::*;
     use prost::Message as _;
 
+    use super::decode::Decoded;
     use super::*;
 
     fn key(id: &str) -> InstanceKey {
