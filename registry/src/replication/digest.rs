@@ -68,10 +68,23 @@ impl Digest {
         self.buckets.chunks(PER_GROUP).map(combine).collect()
     }
 
+    /// Numbers of the groups in which another server's combinations differ.
+    pub(super) fn groups_unlike(&self, groups: &[u64]) -> Vec<u16> {
+        let own = self.groups();
+        let differs = |group: &u16| groups.get(usize::from(*group)) != own.get(usize::from(*group));
+        (0..GROUPS as u16).filter(differs).collect()
+    }
+
+    /// Slots of the live instances in some groups.
+    pub(super) fn slots_of(&self, groups: &[u16]) -> Vec<u32> {
+        let inside = |entry: &DigestEntry| groups.contains(&(bucket(entry.key) / PER_GROUP as u16));
+        let slots = (0..).zip(&self.slots).filter(|(_, entry)| entry.entry != 0 && inside(entry));
+        slots.map(|(slot, _)| slot).collect()
+    }
+
     /// Buckets of the groups in which another server's combinations differ.
     pub(super) fn buckets_unlike(&self, groups: &[u64]) -> Vec<Bucket> {
-        let own = self.groups();
-        let differing = (0..GROUPS).filter(|group| groups.get(*group) != own.get(*group));
+        let differing = self.groups_unlike(groups).into_iter().map(usize::from);
         let numbers = differing.flat_map(|group| group * PER_GROUP..(group + 1) * PER_GROUP);
         numbers.map(|number| Bucket { number: number as u16, hash: self.buckets[number] }).collect()
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use heureka_model::{InstanceKey, Mono, Now};
 
 use super::inlet::Inlet;
+use super::inspection::Inspection;
 use super::replicator::Replicator;
 use super::sender::Sender;
 use super::{Applied, BUCKETS, FRAME_KEYS, Fault, Frame, GROUPS, Hello, State, Summary};
@@ -27,6 +28,7 @@ pub struct Link {
     node: String,
     inlet: Inlet,
     sender: Sender,
+    inspection: Inspection,
     state_due: Mono,
     told: u64,
     drained: bool,
@@ -46,6 +48,7 @@ impl Link {
             node: hello.node.clone(),
             inlet,
             sender,
+            inspection: Inspection::default(),
             state_due: now.mono,
             told: 0,
             drained: false,
@@ -100,6 +103,8 @@ impl Link {
                 self.summarise(entries, true);
             }
             Frame::Summary(summary) => self.summary(&summary),
+            Frame::Inspect(groups) => self.inspection.asked(&groups, &self.shared),
+            Frame::Versions(versions) => self.inspection.told(versions, &self.shared),
             Frame::Ack(applied) => self.acknowledged(applied, now),
             Frame::Drain => self.peer_state(|state| state.draining = true),
         }
@@ -124,6 +129,9 @@ impl Link {
             self.told = self.shared.news();
             self.sender.tell_position();
             return Some(Frame::State(self.shared.state()));
+        }
+        if let Some(inspect) = self.inspect() {
+            return Some(inspect);
         }
         let frame = self.sender.next(&self.shared.registry, now);
         self.note_sent(now);
@@ -218,6 +226,17 @@ impl Link {
         keys.iter().filter_map(|key| registry.slot_of(key.as_ref())).for_each(|slot| self.sender.want(slot));
     }
 
+    fn inspect(&mut self) -> Option<Frame> {
+        if let Some(answer) = self.inspection.next() {
+            return Some(answer);
+        }
+        if self.inspection.is_asking() {
+            return None;
+        }
+        let asker = self.shared.table().entry(self.id, &self.node)?.asker.take()?;
+        Some(self.inspection.ask(asker, &self.shared))
+    }
+
     fn probe(&self) -> Option<Frame> {
         let mut table = self.shared.table();
         let probes = &mut table.entry(self.id, &self.node)?.probes;
@@ -278,7 +297,10 @@ fn check(frame: &Frame) -> Result<(), Fault> {
         }
         Frame::Want(keys) => ("want", keys.len(), FRAME_KEYS),
         Frame::Probe(keys) => ("probe", keys.len(), FRAME_KEYS),
-        Frame::Groups(groups) => ("groups", groups.len(), GROUPS),
+        Frame::Groups(groups) | Frame::Inspect(groups) => ("groups", groups.len(), GROUPS),
+        Frame::Versions(versions) => {
+            ("versions", versions.versions.len().max(versions.groups.len()), FRAME_KEYS)
+        }
         Frame::Buckets(buckets) => ("buckets", buckets.len(), BUCKETS),
         Frame::Summary(summary) => ("summary", summary.buckets.len(), BUCKETS),
         Frame::Hello(_) | Frame::Pull | Frame::State(_) | Frame::Ack(_) | Frame::Drain => return Ok(()),

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use heureka_model::{InstanceKey, Mono, Now, Wall};
 use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::oneshot;
 
 use super::digest::Digest;
+use super::inspection::{Asker, Difference};
 use super::link::Link;
 use super::{Applied, Declined, Hello, PROTOCOL, PeerStatus, ReplicationStats, State};
 use crate::Registry;
@@ -80,6 +82,8 @@ pub(super) struct Entry {
     /// When the peer last had everything.
     pub(super) level: Mono,
     pub(super) probes: VecDeque<InstanceKey>,
+    /// An operator who asks where the peer differs.
+    pub(super) asker: Option<Asker>,
 }
 
 /// What is counted as it happens.
@@ -207,6 +211,20 @@ impl Replicator {
         let head = self.registry.head();
         let table = self.table.lock();
         table.links.iter().map(|(node, entry)| entry.status(node, head, now)).collect()
+    }
+
+    /// Asks where a peer differs: keys of live instances with the versions here and there, among them what was on
+    /// its way at that moment. Nothing when there is no stream to that peer, or somebody asks it already. Ends with
+    /// an error when the stream ends.
+    #[must_use]
+    pub fn diff(&self, node: &str) -> Option<oneshot::Receiver<Vec<Difference>>> {
+        let (asker, answer) = oneshot::channel();
+        let mut table = self.table.lock();
+        let entry = table.links.get_mut(node).filter(|entry| entry.asker.is_none())?;
+        entry.asker = Some(asker);
+        drop(table);
+        self.registry.log.wake();
+        Some(answer)
     }
 
     /// Figures since the start.
@@ -369,6 +387,7 @@ impl Table {
             acked: 0,
             level: now.mono,
             probes: VecDeque::new(),
+            asker: None,
         };
         self.links.insert(hello.node.clone(), entry);
         self.last_id

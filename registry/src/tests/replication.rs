@@ -153,12 +153,22 @@ fn carry(
         Frame::Groups(_) => "groups",
         Frame::Buckets(_) => "buckets",
         Frame::Summary(_) => "summary",
+        Frame::Inspect(_) => "inspect",
+        Frame::Versions(_) => "versions",
         Frame::Ack(_) => "ack",
         Frame::Drain => "drain",
     };
     *carried.entry(kind).or_default() += 1;
     to.receive(frame, now).unwrap();
     true
+}
+
+/// Carries a frame unless it tells of changes.
+fn pass_on(from: &mut Link, to: &mut Link, now: Now) {
+    let frame = from.next(now).filter(|frame| !matches!(frame, Frame::Records(_)));
+    if let Some(frame) = frame {
+        to.receive(frame, now).unwrap();
+    }
 }
 
 const UP: Option<Status> = Some(Status::Up);
@@ -392,6 +402,35 @@ fn what_was_forgotten_does_not_come_back_without_a_sign_of_life() {
     cluster.pass(4);
     assert_eq!(cluster.sees("A", "1"), [None, None]);
     cluster.assert_level();
+}
+
+#[test]
+fn an_operator_is_told_where_two_servers_differ() {
+    let mut cluster = Cluster::meshed(2);
+    for id in 0..600 {
+        cluster.nodes[0].world.register(instance("A", &id.to_string()));
+    }
+    cluster.settle();
+    let replicator = cluster.nodes[0].replicator.clone();
+    let mut none = replicator.diff("n2").unwrap();
+    cluster.settle();
+    assert_eq!(none.try_recv().unwrap(), []);
+    // Carried before the changes are.
+    cluster.nodes[0].world.register(instance("A", "new"));
+    assert!(cluster.nodes[1].world.cancel("A", "7"));
+    let mut answer = replicator.diff("n2").unwrap();
+    assert!(replicator.diff("n2").is_none() && replicator.diff("n9").is_none());
+    let (one, other) = cluster.streams.get_mut(&(0, 1)).unwrap();
+    while answer.is_empty() {
+        pass_on(one, other, cluster.now);
+        pass_on(other, one, cluster.now);
+    }
+    let differences = answer.try_recv().unwrap();
+    let found: Vec<_> = differences
+        .iter()
+        .map(|found| (found.key.id.as_str(), found.local.is_some(), found.remote.is_some()))
+        .collect();
+    assert_eq!(found, [("7", true, false), ("new", true, false)]);
 }
 
 #[test]
