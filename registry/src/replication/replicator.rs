@@ -258,10 +258,12 @@ impl Replicator {
         &self.identity
     }
 
-    /// Combination of everything that is live here; equal on two servers that hold the same.
+    /// Combination of everything that is live here; equal on two servers that hold the same. Nothing while it is
+    /// still being worked out.
     #[must_use]
-    pub fn root(&self) -> u64 {
-        self.digest().root()
+    pub fn root(&self) -> Option<u64> {
+        let digest = self.digest();
+        digest.is_level().then(|| digest.root())
     }
 
     /// The digest, level with the log.

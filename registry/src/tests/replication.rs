@@ -121,7 +121,7 @@ impl Cluster {
         self.nodes.iter().map(|node| node.world.status(app, id)).collect()
     }
 
-    fn roots(&self) -> Vec<u64> {
+    fn roots(&self) -> Vec<Option<u64>> {
         self.nodes.iter().map(|node| node.replicator.root()).collect()
     }
 
