@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use crate::apply::is_key;
 use crate::beats::LowerBeats;
+use crate::early::Early;
 use crate::events::{Event, Events};
 use crate::leases::{LeaseView, Sign};
 use crate::log::{History, Log};
@@ -41,6 +42,7 @@ pub struct Registry {
     pub(crate) pauses: Mutex<Pauses>,
     pub(crate) covered: Mutex<Covered>,
     pub(crate) acks: Acks,
+    pub(crate) early: Early,
     /// Revision of the last change that did not come from a peer.
     pub(crate) entered: AtomicU64,
 }
@@ -112,6 +114,7 @@ impl Registry {
             pauses: Mutex::default(),
             covered: Mutex::default(),
             acks: Acks::default(),
+            early: Early::default(),
             entered: AtomicU64::new(0),
             config,
         }

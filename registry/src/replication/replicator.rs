@@ -177,8 +177,10 @@ impl Replicator {
         }
     }
 
-    /// Says whether this server knows all that the cluster knows. While it does not, it asks a peer that does.
+    /// Says whether this server knows all that the cluster knows. While it does not, it asks a peer that does, and
+    /// takes renewals of instances that it does not know yet.
     pub fn set_ready(&self, ready: bool) {
+        self.registry.early.learn(!ready);
         if self.ready.swap(ready, Ordering::AcqRel) != ready {
             if !ready {
                 self.table.lock().synced = false;
