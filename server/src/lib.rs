@@ -24,8 +24,8 @@ use std::time::Duration;
 
 use axum::Router;
 use heureka_model::Clock;
-use heureka_registry::{Registry, Seeds};
 use heureka_registry::replication::{self, Replicator};
+use heureka_registry::{Registry, Seeds};
 use tokio::net::TcpListener;
 
 use crate::app::App;

@@ -179,8 +179,11 @@ fn a_file_that_is_missing_or_no_toml_is_named() {
 #[test]
 fn the_printed_configuration_loads_to_the_same() {
     let flags = ["--listen", "10.1.2.3:99", "--zone", "z", "--log", "info,heureka_server=debug"];
-    let environment =
-        [("HEUREKA_COMPAT__CACHE_MIN_INTERVAL", "250ms"), ("HEUREKA_PEER__TRUSTED", "::1,10.0.0.1"), ("HEUREKA_PEER__LIST", "[::1]:1, srv://x")];
+    let environment = [
+        ("HEUREKA_COMPAT__CACHE_MIN_INTERVAL", "250ms"),
+        ("HEUREKA_PEER__TRUSTED", "::1,10.0.0.1"),
+        ("HEUREKA_PEER__LIST", "[::1]:1, srv://x"),
+    ];
     for config in [Config::default(), load(None, &environment, &flags).unwrap()] {
         let file = file(&config.to_toml());
         assert_eq!(load(Some(file.path()), &[], &[]), Ok(config));

@@ -47,7 +47,8 @@ impl Node {
         let address = listener.local_addr().unwrap();
         // A listener belongs to the runtime in which it was made.
         let listener = listener.into_std().unwrap();
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let seeds = Seeds { boot, hash: 2, shuffle: boot };
         let world = World { clock: Arc::new(SystemClock::new()), seeds, lines: LineBudget::new(100) };
         let starting = async move {
@@ -360,7 +361,10 @@ impl Fake {
         Self::call_with(address, &[]).await
     }
 
-    async fn call_with(address: SocketAddr, headers: &[(&'static str, &'static str)]) -> Result<Self, Status> {
+    async fn call_with(
+        address: SocketAddr,
+        headers: &[(&'static str, &'static str)],
+    ) -> Result<Self, Status> {
         let (frames, mut queue) = mpsc::channel(8);
         let stream = futures_util::stream::poll_fn(move |context| queue.poll_recv(context));
         let mut request = tonic::Request::new(stream);
@@ -517,7 +521,8 @@ async fn a_bad_entry_costs_itself_and_a_bad_frame_its_stream() {
 async fn bytes_that_are_no_message_end_their_stream_only() {
     let node = Node::start(trusting_strangers(), 1, port().await).await;
     let path = "/heureka.registry.peer.v1.ReplicationService/Replicate";
-    let greeting = pb::ReplicateRequest { frame: Some(pb::Frame { kind: Some(hello("fake", 7)) }) }.encode_to_vec();
+    let greeting =
+        pb::ReplicateRequest { frame: Some(pb::Frame { kind: Some(hello("fake", 7)) }) }.encode_to_vec();
     let framed = |length: usize, bytes: &[u8]| [&[0][..], &(length as u32).to_be_bytes(), bytes].concat();
     let corrupt = [framed(greeting.len(), &greeting), framed(4, &[0x0a, 0x7f, 1, 1])].concat();
     let table = [

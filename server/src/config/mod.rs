@@ -105,7 +105,9 @@ impl Config {
 }
 
 fn settings() -> impl Iterator<Item = &'static Setting> {
-    [server::SETTINGS, limits::SETTINGS, core::SETTINGS, peer::SETTINGS, surface::SETTINGS].into_iter().flatten()
+    [server::SETTINGS, limits::SETTINGS, core::SETTINGS, peer::SETTINGS, surface::SETTINGS]
+        .into_iter()
+        .flatten()
 }
 
 #[cfg(test)]

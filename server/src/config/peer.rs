@@ -63,7 +63,9 @@ fn host_and_port(text: &str) -> Option<(&str, u16)> {
     if text.parse::<Ipv6Addr>().is_ok() {
         return Some((text, DEFAULT_PORT));
     }
-    let Some((host, port)) = text.rsplit_once(':') else { return Some((text.trim_matches(['[', ']']), DEFAULT_PORT)) };
+    let Some((host, port)) = text.rsplit_once(':') else {
+        return Some((text.trim_matches(['[', ']']), DEFAULT_PORT));
+    };
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     if let Some(bare) = bare {
         return Some((bare, port.parse().ok()?));
@@ -135,7 +137,8 @@ pub(super) const SETTINGS: &[Setting] = &[
 
 pub(super) fn check(config: &Config) -> impl Iterator<Item = Finding> {
     let PeerConfig { advertise, refresh, ack_wait, .. } = &config.peer;
-    let advertised = advertise.is_empty() || matches!(PeerAddress::read(advertise), Ok(PeerAddress::Host { .. }));
+    let advertised =
+        advertise.is_empty() || matches!(PeerAddress::read(advertise), Ok(PeerAddress::Host { .. }));
     let refreshed = (Duration::from_secs(1)..=Duration::from_hours(24)).contains(refresh);
     [
         Finding::unless(advertised, "peer.advertise", "must be empty or look like host:port"),
@@ -170,7 +173,9 @@ mod tests {
 
     #[test]
     fn what_is_no_peer_is_refused() {
-        for text in ["", ":1", "a b:1", "a:0", "a:65536", "a:b", "http://", "ftp://a:1", "a:1/x", "srv://", "[a:1"] {
+        for text in
+            ["", ":1", "a b:1", "a:0", "a:65536", "a:b", "http://", "ftp://a:1", "a:1/x", "srv://", "[a:1"]
+        {
             assert!(PeerAddress::read(text).unwrap_err().contains("expected"), "{text}");
         }
         assert!(PeerAddress::read("https://a:1").unwrap_err().contains("TLS"));

@@ -41,7 +41,9 @@ const FAMILIES: [Family; 9] = [
     ("heureka_peer_backlog_revisions", "gauge", |known| Some(float(known.status.as_ref()?.backlog))),
     ("heureka_peer_lag_seconds", "gauge", |known| Some(known.status.as_ref()?.lag.as_secs_f64())),
     ("heureka_peer_silent_seconds", "gauge", |known| Some(known.status.as_ref()?.silent_for.as_secs_f64())),
-    ("heureka_peer_clock_skew_seconds", "gauge", |known| Some(known.status.as_ref()?.skew_ms as f64 / 1000.0)),
+    ("heureka_peer_clock_skew_seconds", "gauge", |known| {
+        Some(known.status.as_ref()?.skew_ms as f64 / 1000.0)
+    }),
     ("heureka_peer_frames_sent_total", "counter", |known| Some(load(&known.traffic.frames_sent))),
     ("heureka_peer_frames_received_total", "counter", |known| Some(load(&known.traffic.frames_received))),
     ("heureka_peer_sent_bytes_total", "counter", |known| Some(load(&known.traffic.bytes_sent))),

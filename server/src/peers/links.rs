@@ -96,7 +96,8 @@ impl Links {
     /// Servers of which anything is known, with what went to and fro, and whether there is a stream.
     pub(crate) fn traffic(&self) -> Vec<(String, Arc<Traffic>, bool)> {
         let streams = self.streams.lock();
-        let of = |(node, traffic): (&String, &Arc<Traffic>)| (node.clone(), traffic.clone(), streams.is_up(node));
+        let of =
+            |(node, traffic): (&String, &Arc<Traffic>)| (node.clone(), traffic.clone(), streams.is_up(node));
         streams.traffic.iter().map(of).collect()
     }
 
@@ -135,7 +136,8 @@ mod tests {
         let links = Arc::new(Links::default());
         links.gone("b").await;
         let ip = "10.0.0.1".parse().unwrap();
-        let (first, second) = (links.enter("b", ip, CancellationToken::new()), links.enter("b", ip, CancellationToken::new()));
+        let (first, second) =
+            (links.enter("b", ip, CancellationToken::new()), links.enter("b", ip, CancellationToken::new()));
         let waiting = tokio::spawn({
             let links = links.clone();
             async move { links.gone("b").await }

@@ -90,7 +90,12 @@ impl PeerAttempt {
 
 impl Peers {
     /// The peers of a server; nobody is dialed before [`Self::start`].
-    pub(crate) fn new(replicator: Arc<Replicator>, clock: Arc<dyn Clock>, config: &Config, seed: u64) -> Arc<Self> {
+    pub(crate) fn new(
+        replicator: Arc<Replicator>,
+        clock: Arc<dyn Clock>,
+        config: &Config,
+        seed: u64,
+    ) -> Arc<Self> {
         Arc::new(Self {
             registry: replicator.registry().clone(),
             replicator,

@@ -94,9 +94,12 @@ impl Refusal {
             Self::Untrusted => Code::PermissionDenied,
             Self::HelloExpected | Self::BrokenStream => Code::InvalidArgument,
             Self::HelloLate => Code::DeadlineExceeded,
-            Self::OtherCluster | Self::OwnNode | Self::NameTaken | Self::NodeAlive | Self::Protocol | Self::Clock => {
-                Code::FailedPrecondition
-            }
+            Self::OtherCluster
+            | Self::OwnNode
+            | Self::NameTaken
+            | Self::NodeAlive
+            | Self::Protocol
+            | Self::Clock => Code::FailedPrecondition,
             Self::Duplicate => Code::AlreadyExists,
             Self::TooMany => Code::ResourceExhausted,
             Self::Replaced => Code::Aborted,

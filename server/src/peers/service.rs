@@ -34,7 +34,8 @@ impl ReplicationService for Accepting {
         request: Request<Streaming<pb::ReplicateRequest>>,
     ) -> Result<Response<Replies>, Status> {
         let remote = self.admitted(&request)?;
-        let frames = request.into_inner().map(|message| message.map(|message| message.frame.unwrap_or_default()));
+        let frames =
+            request.into_inner().map(|message| message.map(|message| message.frame.unwrap_or_default()));
         let (outgoing, mut sent) = mpsc::channel(1);
         tokio::spawn(serve(self.0.clone(), remote, Box::pin(frames), outgoing));
         let replies = stream::poll_fn(move |context| sent.poll_recv(context));

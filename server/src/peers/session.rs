@@ -216,7 +216,9 @@ impl End {
     fn broken(status: Status) -> Self {
         let caused = std::error::Error::source(&status).is_some();
         match status.code() {
-            Code::InvalidArgument | Code::OutOfRange if status.details().is_empty() => Self::Unreadable(status),
+            Code::InvalidArgument | Code::OutOfRange if status.details().is_empty() => {
+                Self::Unreadable(status)
+            }
             Code::Internal if status.details().is_empty() && !caused => Self::Unreadable(status),
             _ => Self::Lost(status),
         }

@@ -50,8 +50,10 @@ impl Topology {
 
 /// Each pair once, unless both say that they lack the other: then from the lesser name.
 fn missing(own: &str, peers: &[PeerStatus]) -> BTreeSet<MissingLink> {
-    let mut says: BTreeMap<&str, BTreeSet<&str>> =
-        peers.iter().map(|peer| (&*peer.node, peer.state.connected.iter().map(String::as_str).collect())).collect();
+    let mut says: BTreeMap<&str, BTreeSet<&str>> = peers
+        .iter()
+        .map(|peer| (&*peer.node, peer.state.connected.iter().map(String::as_str).collect()))
+        .collect();
     says.insert(own, peers.iter().map(|peer| &*peer.node).collect());
     let everybody: BTreeSet<&str> = says.keys().copied().chain(says.values().flatten().copied()).collect();
     let mut missing = BTreeSet::new();
@@ -75,7 +77,11 @@ mod tests {
 
     fn peer(node: &str, connected: &[&str]) -> PeerStatus {
         let connected = connected.iter().map(|name| (*name).to_owned()).collect();
-        PeerStatus { node: node.into(), state: State { connected, ..State::default() }, ..PeerStatus::default() }
+        PeerStatus {
+            node: node.into(),
+            state: State { connected, ..State::default() },
+            ..PeerStatus::default()
+        }
     }
 
     fn named(own: &str, peers: &[PeerStatus]) -> Vec<String> {
