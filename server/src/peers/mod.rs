@@ -199,7 +199,7 @@ impl Peers {
 
     /// Waits until a peer has taken in everything written so far, or there is none; the caller limits the time.
     pub(crate) async fn told_all(&self) {
-        self.registry.acks().reached(self.registry.head()).await;
+        self.registry.acks().reached(self.registry.entered()).await;
     }
 
     /// Ends every stream and dials nobody any more.
@@ -214,7 +214,7 @@ pub(crate) async fn settle(registry: &Registry, at_most: Duration, counts: &Coun
     if !acks.reachable() {
         return;
     }
-    let reached = timeout(at_most, acks.reached(registry.head())).await;
+    let reached = timeout(at_most, acks.reached(registry.entered())).await;
     if reached != Ok(true) {
         counts.ack_degraded();
     }
