@@ -27,6 +27,8 @@ pub struct Config {
     pub batch_decoded_max: usize,
     /// Most items of a batch.
     pub batch_items_max: usize,
+    /// Longest time that a write waits until another server of the cluster has it.
+    pub ack_wait: Duration,
     /// Bytes of encoded answers kept for the next reader. What does not fit is encoded for each reader anew. As much
     /// again, at least 16 MiB, may be built for single readers and wait to be sent.
     pub cache_max_bytes: usize,
@@ -47,6 +49,7 @@ impl Default for Config {
             batch_wire_max: 2 << 20,
             batch_decoded_max: 8 << 20,
             batch_items_max: 1000,
+            ack_wait: Duration::from_millis(50),
             cache_max_bytes: 64 << 20,
             cache_min_interval: None,
         }

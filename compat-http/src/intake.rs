@@ -115,13 +115,16 @@ pub(crate) fn cancel(registry: &Registry, key: KeyRef<'_>, now: Now) -> Result<(
     if cancelled.existed { Ok(()) } else { Err(Error::NotFound) }
 }
 
-/// Ends the override. What is left there says nothing when it is UNKNOWN.
+/// Ends the override. What is left there is the owner's word, unless it says nothing or is the override itself, which
+/// then was set again before the peer sent this.
 pub(crate) fn clear_status(
     registry: &Registry,
     key: KeyRef<'_>,
     left: Option<&str>,
     now: Now,
 ) -> Result<(), Error> {
-    let left = left.and_then(Status::from_name).filter(|status| *status != Status::Unknown);
+    let held = registry.get(key, now).and_then(|held| held.override_status());
+    let left =
+        left.and_then(Status::from_name).filter(|status| *status != Status::Unknown && Some(*status) != held);
     registry.clear_override(key, left, &PEER, now).map(drop).map_err(legacy)
 }

@@ -17,6 +17,7 @@ pub(crate) struct Telemetry {
     ignored_claims: Counter,
     refused_batches: Counter,
     items: [Counter; 2],
+    acks_missed: Counter,
 }
 
 impl Telemetry {
@@ -30,6 +31,7 @@ impl Telemetry {
             refused_batches: counter!("heureka_rest_batches_refused_total"),
             items: ["taken", "refused"]
                 .map(|outcome| counter!("heureka_rest_batch_items_total", "outcome" => outcome)),
+            acks_missed: counter!("heureka_rest_ack_degraded_total"),
         }
     }
 
@@ -48,6 +50,11 @@ impl Telemetry {
     /// Counts an item of a batch: taken, or refused for what is wrong with it.
     pub(crate) fn item(&self, taken: bool) {
         self.items[usize::from(!taken)].increment(1);
+    }
+
+    /// Counts a write that was answered although no other server had it in time.
+    pub(crate) fn ack_missed(&self) {
+        self.acks_missed.increment(1);
     }
 
     /// Counts a replication header from somebody who is no trusted peer.

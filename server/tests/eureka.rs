@@ -51,7 +51,8 @@ fn client() -> Origin {
 }
 
 fn register(server: &Running, id: &str) {
-    let mut instance = Instance::new(InstanceKey { app: APP.into(), id: id.into(), ..InstanceKey::default() });
+    let mut instance =
+        Instance::new(InstanceKey { app: APP.into(), id: id.into(), ..InstanceKey::default() });
     (instance.host_name, instance.ip_address) = ("h".into(), "10.0.0.1".into());
     instance.data_center.name = "MyOwn".into();
     instance.last_dirty = Some(now().wall);
@@ -136,10 +137,21 @@ async fn listener(seen: Arc<Mutex<Vec<String>>>) -> SocketAddr {
     let answer = move |call: Call| {
         let seen = seen.clone();
         async move {
-            let header = |name: &str| call.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or("-");
-            let line = format!("{} {} {} {}", call.method(), call.uri(), header("authorization"), header("x-netflix-discovery-replication"));
+            let header =
+                |name: &str| call.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or("-");
+            let line = format!(
+                "{} {} {} {}",
+                call.method(),
+                call.uri(),
+                header("authorization"),
+                header("x-netflix-discovery-replication")
+            );
             seen.lock().push(line);
-            let body = if call.method() == Method::GET { r#"{"applications":{"application":[]}}"# } else { r#"{"responseList":[]}"# };
+            let body = if call.method() == Method::GET {
+                r#"{"applications":{"application":[]}}"#
+            } else {
+                r#"{"responseList":[]}"#
+            };
             ([("content-type", "application/json")], body)
         }
     };
@@ -184,7 +196,14 @@ async fn a_shadow_follows_reports_and_never_writes() {
     let report = || ours.eureka().peers()[0].shadow.clone().unwrap_or_default();
     assert_eq!((report().differing, report().met), (0, 0));
     // A write here is a difference, and stays here.
-    ours.core().set_override(key("two"), SetOverride { status: Status::Down, ttl: None, drain: None }, &Origin::Operator, now()).unwrap();
+    ours.core()
+        .set_override(
+            key("two"),
+            SetOverride { status: Status::Down, ttl: None, drain: None },
+            &Origin::Operator,
+            now(),
+        )
+        .unwrap();
     let head = other.core().head();
     register(&ours, "own");
     let polls = || ours.eureka().peers()[0].requests;

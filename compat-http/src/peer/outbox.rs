@@ -266,18 +266,19 @@ impl Outbox {
         if !state.key.namespace.is_empty() {
             return;
         }
+        // What a peer of that kind told must not go back there.
+        let ours = registry.registers(state.key.as_ref(), Scope::Clients);
+        let is_news = |stamp: Stamp| stamp.clock > self.reach.clock;
         match &state.owner.content {
+            Content::Cancelled if ours.owner => draft.cancel(&state.key),
             // What this server no longer hears from, the peer may.
-            Content::Expired => {}
-            Content::Cancelled => draft.cancel(&state.key),
+            Content::Cancelled | Content::Expired => {}
             Content::Live(_) => {
                 let Some(live) = registry.get(state.key.as_ref(), now) else { return };
-                let is_news = |stamp: Stamp| stamp.clock > self.reach.clock;
-                let (owner, overlay) = (is_news(state.owner.written), is_news(state.overlay_stamp));
-                if owner || !overlay {
+                if ours.owner && is_news(state.owner.written) {
                     draft.add(Action::Register, &live);
                 }
-                if overlay {
+                if ours.operator && is_news(state.overlay_stamp) {
                     draft.status(&live);
                 }
             }

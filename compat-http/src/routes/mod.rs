@@ -66,7 +66,7 @@ pub(crate) async fn serve(State(app): State<Arc<App>>, request: Request<Body>) -
     let (parts, body) = request.into_parts();
     let resource = Resource::parse(parts.uri.path(), &app.config.context_path);
     let outcome = match &resource {
-        Ok(resource) => app.answer(resource, &parts, body).await,
+        Ok(resource) => app.answered(resource, &parts, body).await,
         Err(Error::Path(problem)) => Err(Error::Path(problem)),
         Err(_) => Err(Error::NotFound),
     };
@@ -90,6 +90,27 @@ impl App {
             registry,
             clock,
             config,
+        }
+    }
+
+    /// The answer to a request; what it wrote is on two servers when there are two.
+    async fn answered(self: &Arc<Self>, resource: &Resource<'_>, parts: &Parts, body: Body) -> Answer {
+        let answer = self.answer(resource, parts, body).await?;
+        if resource.is_written_by(&parts.method) {
+            self.settle().await;
+        }
+        Ok(answer)
+    }
+
+    /// Waits until another server has what was written here, if one can be reached, and not for long.
+    async fn settle(&self) {
+        let acks = self.registry.acks();
+        if !acks.reachable() {
+            return;
+        }
+        let reached = tokio::time::timeout(self.config.ack_wait, acks.reached(self.registry.entered())).await;
+        if reached != Ok(true) {
+            self.telemetry.ack_missed();
         }
     }
 

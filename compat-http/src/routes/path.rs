@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 
+use http::Method;
 use percent_encoding::percent_decode_str;
 
 use crate::error::Error;
@@ -73,6 +74,16 @@ impl<'a> Resource<'a> {
             ["peerreplication", "batch"] => Self::Batch,
             _ => return Err(Error::NotFound),
         })
+    }
+
+    /// Whether the verb changes what readers see. A heartbeat does not, and a batch is of a server that has it.
+    pub(crate) fn is_written_by(&self, verb: &Method) -> bool {
+        match self {
+            Self::Application(_) => verb == Method::POST,
+            Self::Instance(..) => verb == Method::DELETE,
+            Self::Status(..) | Self::Metadata(..) => verb == Method::PUT || verb == Method::DELETE,
+            _ => false,
+        }
     }
 
     /// Verbs served here, as an `Allow` header lists them.

@@ -136,6 +136,32 @@ async fn renewals_collapse_and_only_those_of_clients_go_out() {
 }
 
 #[tokio::test]
+async fn what_a_peer_says_of_a_clients_instance_is_not_told_back() {
+    let mut sender = Sender::new();
+    sender.server.register(&Draft::new("A", "1", "UP", 100)).await;
+    assert_eq!(sender.told(), ["Register 1"]);
+    let told = async |action: &str, status: &str, server: &Server| {
+        let item =
+            json!({"appName": "A", "id": "1", "lastDirtyTimestamp": 100, "status": status, "action": action});
+        let body = json!({ "replicationList": [item] }).to_string();
+        let headers = [("content-type", "application/json")];
+        let answer = server.send("POST", "/eureka/peerreplication/batch", &headers, body).await;
+        assert_eq!(answer.json()["responseList"][0]["statusCode"], 200);
+    };
+    told("StatusUpdate", "OUT_OF_SERVICE", &sender.server).await;
+    assert_eq!(sender.server.status("A", "1").await, "OUT_OF_SERVICE");
+    assert_eq!(sender.next(), None);
+    // The owner's next word goes out, the operator's does not.
+    sender.server.register(&Draft::new("A", "1", "UP", 101).host("moved")).await;
+    assert_eq!(sender.told(), ["Register 1"]);
+    told("DeleteStatusOverride", "OUT_OF_SERVICE", &sender.server).await;
+    assert_eq!(sender.server.status("A", "1").await, "UP");
+    assert_eq!(sender.next(), None);
+    told("Cancel", "UP", &sender.server).await;
+    assert_eq!(sender.next(), None);
+}
+
+#[tokio::test]
 async fn evictions_are_never_sent() {
     let mut sender = Sender { server: Server::unprotected(), outbox: Outbox::default() };
     sender.server.register(&Draft::new("A", "1", "UP", 100).duration(1)).await;

@@ -5,7 +5,6 @@
 //! it. A key's bucket is given by the highest bits of the key's hash; a bucket is the combination (exclusive or) of
 //! its entries.
 
-use super::merge::state;
 use super::{BUCKETS, Bucket, BucketEntries, DigestEntry, GROUPS, hash};
 use crate::Registry;
 use crate::record::Record;
@@ -13,12 +12,16 @@ use crate::record::Record;
 /// Keys examined at a time.
 const SHARE: usize = 4096;
 
+/// Keys that may be taken in at once: some tens of milliseconds. A digest that has more to read is not level yet.
+const AT_ONCE: usize = 16 * SHARE;
+
 /// Buckets of one group.
 const PER_GROUP: usize = BUCKETS / GROUPS;
 
 /// The fingerprint of one server.
 pub(super) struct Digest {
     position: u64,
+    level: bool,
     buckets: Vec<u64>,
     /// Per slot: hash of the key, and of the entry while it is live.
     slots: Vec<DigestEntry>,
@@ -29,19 +32,20 @@ pub(super) struct Chosen(Vec<bool>);
 
 impl Default for Digest {
     fn default() -> Self {
-        Self { position: 0, buckets: vec![0; BUCKETS], slots: Vec::new() }
+        Self { position: 0, level: false, buckets: vec![0; BUCKETS], slots: Vec::new() }
     }
 }
 
 impl Digest {
-    /// Catches up with the log.
+    /// Catches up with the log, or goes a part of the way.
     pub(super) fn follow(&mut self, registry: &Registry) {
         if self.position < registry.log.floor() {
             // A removal may have been forgotten unseen.
             *self = Self::default();
         }
         let bound = registry.log.settled_head();
-        while self.position < bound {
+        let mut taken = 0;
+        while self.position < bound && taken < AT_ONCE {
             let mut met = Vec::new();
             let walked =
                 registry.log.walk(&registry.slots, self.position, bound, SHARE, |_, slot, record| {
@@ -49,7 +53,14 @@ impl Digest {
                 });
             met.iter().for_each(|(slot, record)| self.take(*slot, record));
             self.position = walked.position;
+            taken += SHARE;
         }
+        self.level = self.position >= bound;
+    }
+
+    /// Whether the digest is of all that the log holds.
+    pub(super) fn is_level(&self) -> bool {
+        self.level
     }
 
     /// Combination of everything.
@@ -68,10 +79,23 @@ impl Digest {
         self.buckets.chunks(PER_GROUP).map(combine).collect()
     }
 
+    /// Numbers of the groups in which another server's combinations differ.
+    pub(super) fn groups_unlike(&self, groups: &[u64]) -> Vec<u16> {
+        let own = self.groups();
+        let differs = |group: &u16| groups.get(usize::from(*group)) != own.get(usize::from(*group));
+        (0..GROUPS as u16).filter(differs).collect()
+    }
+
+    /// Slots of the live instances in some groups.
+    pub(super) fn slots_of(&self, groups: &[u16]) -> Vec<u32> {
+        let inside = |entry: &DigestEntry| groups.contains(&(bucket(entry.key) / PER_GROUP as u16));
+        let slots = (0..).zip(&self.slots).filter(|(_, entry)| entry.entry != 0 && inside(entry));
+        slots.map(|(slot, _)| slot).collect()
+    }
+
     /// Buckets of the groups in which another server's combinations differ.
     pub(super) fn buckets_unlike(&self, groups: &[u64]) -> Vec<Bucket> {
-        let own = self.groups();
-        let differing = (0..GROUPS).filter(|group| groups.get(*group) != own.get(*group));
+        let differing = self.groups_unlike(groups).into_iter().map(usize::from);
         let numbers = differing.flat_map(|group| group * PER_GROUP..(group + 1) * PER_GROUP);
         numbers.map(|number| Bucket { number: number as u16, hash: self.buckets[number] }).collect()
     }
@@ -164,8 +188,7 @@ fn entry(record: &Record) -> DigestEntry {
     if !record.is_live() {
         return DigestEntry { key, entry: 0 };
     }
-    let content = hash::content(&state(record).owner.content);
-    DigestEntry { key, entry: hash::entry(key, &record.version(), content) }
+    DigestEntry { key, entry: hash::entry(key, record) }
 }
 
 fn bucket(key: u64) -> u16 {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use heureka_model::{InstanceKey, Wall};
+use heureka_model::{InstanceKey, Version, Wall};
 
 use super::KeyState;
 
@@ -41,6 +41,10 @@ pub enum Frame {
     Buckets(Vec<Bucket>),
     /// What stands in buckets that differ.
     Summary(Summary),
+    /// Sums of the digest's groups, to be told the versions in those that differ. For operators: nothing is repaired.
+    Inspect(Vec<u64>),
+    /// Versions of live instances in groups that differ.
+    Versions(Versions),
     /// Everything that the receiver of this sent up to a position of its log is taken in.
     Ack(Applied),
     /// The sender is leaving.
@@ -148,8 +152,8 @@ pub struct Beaten {
 /// How a server is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    /// Sum over all buckets of its digest.
-    pub root: u64,
+    /// Sum over all buckets of its digest; absent while it is being worked out.
+    pub root: Option<u64>,
     /// It knows all that the cluster knows.
     pub ready: bool,
     /// It holds lapsed leases back.
@@ -180,6 +184,17 @@ pub struct Summary {
     pub buckets: Vec<BucketEntries>,
     /// The other side is to tell what it has there.
     pub reply: bool,
+}
+
+/// Versions of live instances.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Versions {
+    /// Each key once.
+    pub versions: Vec<(InstanceKey, Version)>,
+    /// With this all are told, of the groups that `groups` names.
+    pub complete: bool,
+    /// Numbers of the groups that differ, only with `complete`.
+    pub groups: Vec<u16>,
 }
 
 /// Entries of one bucket.

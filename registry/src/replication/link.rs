@@ -7,6 +7,7 @@ use std::time::Duration;
 use heureka_model::{InstanceKey, Mono, Now};
 
 use super::inlet::Inlet;
+use super::inspection::Inspection;
 use super::replicator::Replicator;
 use super::sender::Sender;
 use super::{Applied, BUCKETS, FRAME_KEYS, Fault, Frame, GROUPS, Hello, State, Summary};
@@ -27,6 +28,7 @@ pub struct Link {
     node: String,
     inlet: Inlet,
     sender: Sender,
+    inspection: Inspection,
     state_due: Mono,
     told: u64,
     drained: bool,
@@ -46,6 +48,7 @@ impl Link {
             node: hello.node.clone(),
             inlet,
             sender,
+            inspection: Inspection::default(),
             state_due: now.mono,
             told: 0,
             drained: false,
@@ -100,6 +103,8 @@ impl Link {
                 self.summarise(entries, true);
             }
             Frame::Summary(summary) => self.summary(&summary),
+            Frame::Inspect(groups) => self.inspection.asked(&groups, &self.shared),
+            Frame::Versions(versions) => self.inspection.told(versions, &self.shared),
             Frame::Ack(applied) => self.acknowledged(applied, now),
             Frame::Drain => self.peer_state(|state| state.draining = true),
         }
@@ -125,6 +130,9 @@ impl Link {
             self.sender.tell_position();
             return Some(Frame::State(self.shared.state()));
         }
+        if let Some(inspect) = self.inspect() {
+            return Some(inspect);
+        }
         let frame = self.sender.next(&self.shared.registry, now);
         self.note_sent(now);
         frame
@@ -146,17 +154,16 @@ impl Link {
     fn state(&mut self, state: State) {
         self.consider_pull(state.ready);
         self.sender.relay(self.misses_somebody(&state));
-        let comparable = state.ready && self.shared.is_ready();
-        let root = state.root;
+        let theirs = state.root.filter(|_| state.ready && self.shared.is_ready());
         self.peer_state(|known| *known = state);
-        if !comparable {
-            return;
+        if let (Some(theirs), Some(ours)) = (theirs, self.shared.root()) {
+            self.compare(theirs, ours);
         }
-        if root == self.shared.root() {
-            self.differing = 0;
-            return;
-        }
-        self.differing = self.differing.saturating_add(1);
+    }
+
+    /// Looks into digests that differ for longer than a change may be on its way.
+    fn compare(&mut self, theirs: u64, ours: u64) {
+        self.differing = if theirs == ours { 0 } else { self.differing.saturating_add(1) };
         // One side begins; the other is told what it lacks in the course of it.
         if self.differing >= DIFFERING && self.shared.registry.boot() < self.inlet.boot() {
             self.differing = 0;
@@ -216,6 +223,17 @@ impl Link {
     fn want(&mut self, keys: &[InstanceKey]) {
         let registry = &self.shared.registry;
         keys.iter().filter_map(|key| registry.slot_of(key.as_ref())).for_each(|slot| self.sender.want(slot));
+    }
+
+    fn inspect(&mut self) -> Option<Frame> {
+        if let Some(answer) = self.inspection.next() {
+            return Some(answer);
+        }
+        if self.inspection.is_asking() {
+            return None;
+        }
+        let asker = self.shared.table().entry(self.id, &self.node)?.asker.take()?;
+        Some(self.inspection.ask(asker, &self.shared))
     }
 
     fn probe(&self) -> Option<Frame> {
@@ -278,7 +296,10 @@ fn check(frame: &Frame) -> Result<(), Fault> {
         }
         Frame::Want(keys) => ("want", keys.len(), FRAME_KEYS),
         Frame::Probe(keys) => ("probe", keys.len(), FRAME_KEYS),
-        Frame::Groups(groups) => ("groups", groups.len(), GROUPS),
+        Frame::Groups(groups) | Frame::Inspect(groups) => ("groups", groups.len(), GROUPS),
+        Frame::Versions(versions) => {
+            ("versions", versions.versions.len().max(versions.groups.len()), FRAME_KEYS)
+        }
         Frame::Buckets(buckets) => ("buckets", buckets.len(), BUCKETS),
         Frame::Summary(summary) => ("summary", summary.buckets.len(), BUCKETS),
         Frame::Hello(_) | Frame::Pull | Frame::State(_) | Frame::Ack(_) | Frame::Drain => return Ok(()),

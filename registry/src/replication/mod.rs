@@ -16,6 +16,7 @@ mod digest;
 mod frame;
 mod hash;
 mod inlet;
+mod inspection;
 mod link;
 mod merge;
 mod outlet;
@@ -28,11 +29,12 @@ pub use acks::Acks;
 pub(crate) use covered::Covered;
 pub use frame::{
     Applied, BUCKETS, Beaten, Binding, Bucket, BucketEntries, DigestEntry, FRAME_KEYS, Frame, GROUPS, Hello,
-    Outgoing, PROTOCOL, Position, Records, Renewals, State, Summary,
+    Outgoing, PROTOCOL, Position, Records, Renewals, State, Summary, Versions,
 };
+pub use inspection::Difference;
 pub use link::Link;
 pub use merge::{Adoption, Merged};
-pub use outlet::{Changes, Scope, Sighting};
+pub use outlet::{Changes, Registers, Scope, Sighting};
 pub use replicator::{Identity, Replicator};
 pub use state::{Content, KeyState, OwnerState};
 pub use status::{Declined, Fault, PeerStatus, ReplicationStats};

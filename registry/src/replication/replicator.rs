@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use heureka_model::{InstanceKey, Mono, Now, Wall};
 use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::oneshot;
 
 use super::digest::Digest;
+use super::inspection::{Asker, Difference};
 use super::link::Link;
 use super::{Applied, Declined, Hello, PROTOCOL, PeerStatus, ReplicationStats, State};
 use crate::Registry;
@@ -80,6 +82,8 @@ pub(super) struct Entry {
     /// When the peer last had everything.
     pub(super) level: Mono,
     pub(super) probes: VecDeque<InstanceKey>,
+    /// An operator who asks where the peer differs.
+    pub(super) asker: Option<Asker>,
 }
 
 /// What is counted as it happens.
@@ -173,8 +177,10 @@ impl Replicator {
         }
     }
 
-    /// Says whether this server knows all that the cluster knows. While it does not, it asks a peer that does.
+    /// Says whether this server knows all that the cluster knows. While it does not, it asks a peer that does, and
+    /// takes renewals of instances that it does not know yet.
     pub fn set_ready(&self, ready: bool) {
+        self.registry.early.learn(!ready);
         if self.ready.swap(ready, Ordering::AcqRel) != ready {
             if !ready {
                 self.table.lock().synced = false;
@@ -209,6 +215,20 @@ impl Replicator {
         table.links.iter().map(|(node, entry)| entry.status(node, head, now)).collect()
     }
 
+    /// Asks where a peer differs: keys of live instances with the versions here and there, among them what was on
+    /// its way at that moment. Nothing when there is no stream to that peer, or somebody asks it already. Ends with
+    /// an error when the stream ends.
+    #[must_use]
+    pub fn diff(&self, node: &str) -> Option<oneshot::Receiver<Vec<Difference>>> {
+        let (asker, answer) = oneshot::channel();
+        let mut table = self.table.lock();
+        let entry = table.links.get_mut(node).filter(|entry| entry.asker.is_none())?;
+        entry.asker = Some(asker);
+        drop(table);
+        self.registry.log.wake();
+        Some(answer)
+    }
+
     /// Figures since the start.
     #[must_use]
     pub fn stats(&self) -> ReplicationStats {
@@ -240,10 +260,12 @@ impl Replicator {
         &self.identity
     }
 
-    /// Combination of everything that is live here; equal on two servers that hold the same.
+    /// Combination of everything that is live here; equal on two servers that hold the same. Nothing while it is
+    /// still being worked out.
     #[must_use]
-    pub fn root(&self) -> u64 {
-        self.digest().root()
+    pub fn root(&self) -> Option<u64> {
+        let digest = self.digest();
+        digest.is_level().then(|| digest.root())
     }
 
     /// The digest, level with the log.
@@ -369,6 +391,7 @@ impl Table {
             acked: 0,
             level: now.mono,
             probes: VecDeque::new(),
+            asker: None,
         };
         self.links.insert(hello.node.clone(), entry);
         self.last_id

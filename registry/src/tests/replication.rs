@@ -121,7 +121,7 @@ impl Cluster {
         self.nodes.iter().map(|node| node.world.status(app, id)).collect()
     }
 
-    fn roots(&self) -> Vec<u64> {
+    fn roots(&self) -> Vec<Option<u64>> {
         self.nodes.iter().map(|node| node.replicator.root()).collect()
     }
 
@@ -153,12 +153,22 @@ fn carry(
         Frame::Groups(_) => "groups",
         Frame::Buckets(_) => "buckets",
         Frame::Summary(_) => "summary",
+        Frame::Inspect(_) => "inspect",
+        Frame::Versions(_) => "versions",
         Frame::Ack(_) => "ack",
         Frame::Drain => "drain",
     };
     *carried.entry(kind).or_default() += 1;
     to.receive(frame, now).unwrap();
     true
+}
+
+/// Carries a frame unless it tells of changes.
+fn pass_on(from: &mut Link, to: &mut Link, now: Now) {
+    let frame = from.next(now).filter(|frame| !matches!(frame, Frame::Records(_)));
+    if let Some(frame) = frame {
+        to.receive(frame, now).unwrap();
+    }
 }
 
 const UP: Option<Status> = Some(Status::Up);
@@ -288,6 +298,24 @@ fn a_new_server_asks_one_that_is_ready_for_everything() {
 }
 
 #[test]
+fn a_server_that_is_learning_takes_renewals_of_what_it_does_not_know_yet() {
+    let mut cluster = Cluster::meshed(1);
+    cluster.nodes[0].world.register(leased("A", "1", 6));
+    cluster.pass(5);
+    let new = cluster.add(2, PreservationMode::Off);
+    let replicator = cluster.nodes[new].replicator.clone();
+    assert!(!cluster.nodes[new].world.renew("A", "1"), "a server that knows all says so");
+    replicator.set_ready(false);
+    assert!(cluster.nodes[new].world.renew("A", "1"));
+    cluster.connect(0, new);
+    cluster.settle();
+    replicator.set_ready(true);
+    cluster.pass(5);
+    assert_eq!(cluster.sees("A", "1"), [UP, UP], "the renewal counts everywhere");
+    assert!(!cluster.nodes[new].world.renew("A", "2"));
+}
+
+#[test]
 fn what_a_stream_never_told_is_found_by_the_digest() {
     let mut cluster = Cluster::new(2);
     // Each takes for told what the other never heard.
@@ -392,6 +420,35 @@ fn what_was_forgotten_does_not_come_back_without_a_sign_of_life() {
     cluster.pass(4);
     assert_eq!(cluster.sees("A", "1"), [None, None]);
     cluster.assert_level();
+}
+
+#[test]
+fn an_operator_is_told_where_two_servers_differ() {
+    let mut cluster = Cluster::meshed(2);
+    for id in 0..600 {
+        cluster.nodes[0].world.register(instance("A", &id.to_string()));
+    }
+    cluster.settle();
+    let replicator = cluster.nodes[0].replicator.clone();
+    let mut none = replicator.diff("n2").unwrap();
+    cluster.settle();
+    assert_eq!(none.try_recv().unwrap(), []);
+    // Carried before the changes are.
+    cluster.nodes[0].world.register(instance("A", "new"));
+    assert!(cluster.nodes[1].world.cancel("A", "7"));
+    let mut answer = replicator.diff("n2").unwrap();
+    assert!(replicator.diff("n2").is_none() && replicator.diff("n9").is_none());
+    let (one, other) = cluster.streams.get_mut(&(0, 1)).unwrap();
+    while answer.is_empty() {
+        pass_on(one, other, cluster.now);
+        pass_on(other, one, cluster.now);
+    }
+    let differences = answer.try_recv().unwrap();
+    let found: Vec<_> = differences
+        .iter()
+        .map(|found| (found.key.id.as_str(), found.local.is_some(), found.remote.is_some()))
+        .collect();
+    assert_eq!(found, [("7", true, false), ("new", true, false)]);
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod docs;
 mod error;
 mod eureka;
 mod limits;
+mod peer;
 mod server;
 mod setting;
 mod source;
@@ -21,9 +22,10 @@ pub use core::{LeaseConfig, OverridesConfig, RegistryConfig, TombstonesConfig};
 pub use error::{ConfigError, Problem};
 pub use eureka::{EurekaConfig, EurekaUrl};
 pub use limits::{LimitsConfig, bytes_of};
+pub use peer::{PeerAddress, PeerConfig};
 pub use server::{DEFAULT_PORT, DrainConfig, Profile, ServerConfig};
 pub use source::{Flag, Source, Sources};
-pub use surface::{CompatConfig, Interval, LogConfig, LogFormat, PeerConfig};
+pub use surface::{CompatConfig, Interval, LogConfig, LogFormat};
 pub use value::Bytes;
 
 use setting::Setting;
@@ -97,7 +99,8 @@ impl Config {
             .chain(limits::check(self))
             .chain(core::check(self))
             .chain(surface::check(self))
-            .chain(eureka::check(self));
+            .chain(eureka::check(self))
+            .chain(peer::check(self));
         let blame = |key: &str| {
             let last = statements.iter().rev().find(|said| said.key == key);
             last.map_or(Source::Default, |said| said.source.clone())
@@ -107,7 +110,7 @@ impl Config {
 }
 
 fn settings() -> impl Iterator<Item = &'static Setting> {
-    [server::SETTINGS, limits::SETTINGS, core::SETTINGS, surface::SETTINGS, eureka::SETTINGS]
+    [server::SETTINGS, limits::SETTINGS, core::SETTINGS, peer::SETTINGS, surface::SETTINGS, eureka::SETTINGS]
         .into_iter()
         .flatten()
 }
