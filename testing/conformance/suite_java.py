@@ -378,8 +378,13 @@ def facts(j1, j2, h1, h2):
         h1.wait()
         j1.wire.take()
         everything(j1, j2, [j1, j2, h1])
-        report = h1.page()["peers"][0]["shadow"]
-        require(report["differing"] == 0 and report["listed"] == len(h1.holds()), report)
+
+        def alike():
+            report = h1.page()["peers"][0]["shadow"]
+            return report["differing"] == 0 and report["listed"] == len(h1.holds()) and report
+
+        report = until(alike, "the shadow holds what it lists")
+        require(report["met"] == 0, report)
         _, requests, _ = j1.wire.take()
         written = {path: count for path, count in requests.items() if "GET" not in path and "peerreplication" not in path}
         require(not written, written)

@@ -1,15 +1,18 @@
 //! This server as a peer of servers of the original's kind.
 //!
-//! Nothing here opens a connection or reads a clock: [`Outbox`] says what to send and takes the answers, [`Mirror`]
-//! takes lists in and says where they differ. Whoever has the network carries both.
+//! Nothing here opens a connection or reads a clock: [`Outbox`] says what to send and takes the answers, [`repair()`] finds
+//! what a list shows to be missed, [`Mirror`] follows a server and says where both differ. Whoever has the network carries both.
 
 mod answers;
+mod draft;
 mod items;
 mod mirror;
 mod outbox;
+mod repair;
 
-pub use mirror::{Copied, Difference, Mirror, Report, copy, repair};
+pub use mirror::{Difference, Mirror, Report};
 pub use outbox::{Batch, Outbox, OutboxStats, Outcome};
+pub use repair::{Copied, copy, repair};
 
 use std::io::Read as _;
 

@@ -7,19 +7,17 @@
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
-use heureka_model::{InstanceKey, KeyRef, Mono, Now, Registration, Stamp};
+use heureka_model::{InstanceKey, Mono, Now, Stamp};
 use heureka_registry::Registry;
 use heureka_registry::replication::{Content, KeyState, Scope, Sighting};
 
 use super::answers::{self, ItemAnswer};
-use super::items::Body;
+use super::draft::{Asked, Draft, Flight, Reach};
 use crate::intake;
 use crate::wire::batch::Action;
 
 /// Items of a batch, as the original sends at most.
 const ITEMS_MAX: usize = 250;
-/// Size of a batch at which no more items are added.
-const BYTES_MAX: usize = 1 << 20;
 /// Time between two batches while there is not enough for a full one.
 const PERIOD: Duration = Duration::from_millis(500);
 /// After so long without news an empty batch asks whether the peer is there.
@@ -90,40 +88,8 @@ pub enum Outcome {
     Broken,
 }
 
-/// Position up to which everything is told.
-#[derive(Clone, Copy, Debug, Default)]
-struct Reach {
-    revision: u64,
-    /// This server's clock when the head was reached last: registers written later are news.
-    clock: u64,
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Limit(usize);
-
-/// A key that is to be told whatever the log says.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Asked {
-    key: InstanceKey,
-    action: Action,
-}
-
-/// A batch that is under way.
-#[derive(Debug)]
-struct Flight {
-    items: Vec<(Action, InstanceKey)>,
-    reach: Reach,
-    asked: Vec<Asked>,
-    beats: Vec<Sighting>,
-}
-
-/// A batch in the making.
-struct Draft {
-    body: Body,
-    limit: usize,
-    flight: Flight,
-    registered: HashSet<InstanceKey>,
-}
 
 impl Default for Limit {
     fn default() -> Self {
@@ -393,45 +359,4 @@ impl Outbox {
 /// A code that says more about the peer than about the batch.
 fn is_passing(code: u16) -> bool {
     matches!(code, 300..=399 | 401 | 403 | 404 | 405 | 407 | 408 | 429 | 502 | 503 | 504)
-}
-
-impl Draft {
-    fn new(limit: usize, reach: Reach) -> Self {
-        let flight = Flight { items: Vec::new(), reach, asked: Vec::new(), beats: Vec::new() };
-        Self { body: Body::new(), limit, flight, registered: HashSet::new() }
-    }
-
-    fn has_room(&self) -> bool {
-        self.flight.items.len() < self.limit && self.body.len() < BYTES_MAX
-    }
-
-    fn add(&mut self, action: Action, live: &Registration) {
-        self.body.add(action, live, None);
-        let key = live.instance.key.clone();
-        if action == Action::Register {
-            self.registered.insert(key.clone());
-        }
-        self.flight.items.push((action, key));
-    }
-
-    /// The operator's status as it is.
-    fn status(&mut self, live: &Registration) {
-        let action = match live.override_status() {
-            Some(_) => Action::StatusUpdate,
-            None => Action::DeleteStatusOverride,
-        };
-        self.body.add(action, live, live.override_status());
-        self.flight.items.push((action, live.instance.key.clone()));
-    }
-
-    fn status_if_written(&mut self, live: &Registration) {
-        if live.version.overlay != Stamp::default() {
-            self.status(live);
-        }
-    }
-
-    fn cancel(&mut self, key: &InstanceKey) {
-        self.body.add_cancel(KeyRef { namespace: "", app: &key.app, id: &key.id });
-        self.flight.items.push((Action::Cancel, key.clone()));
-    }
 }

@@ -294,7 +294,7 @@ async fn a_delta_reaches_back_three_minutes_and_tells_whole_records() {
     server.register(&Draft::new("W", "w1", "UP", 1).duration(3600)).await;
     server.register(&Draft::new("W", "w2", "UP", 1).duration(3600)).await;
     server.delete("/W/w1").await.assert_quiet(200);
-    server.pass(std::time::Duration::from_secs(179));
+    server.pass(Duration::from_secs(179));
     let told = [("w2", "ADDED"), ("w1", "DELETED")].map(|(id, action)| (id.to_owned(), action.to_owned()));
     assert_eq!(server.delta_actions("W").await, told);
     let delta = server.json("/delta").await;
@@ -303,7 +303,7 @@ async fn a_delta_reaches_back_three_minutes_and_tells_whole_records() {
         (&gone["hostName"], &gone["port"]["$"], &gone["vipAddress"]),
         (&json!("h1.example"), &json!(8080), &json!("W"))
     );
-    server.pass(std::time::Duration::from_secs(61));
+    server.pass(Duration::from_secs(61));
     assert!(server.delta_actions("W").await.is_empty());
     assert_eq!(
         server.json("/delta").await["applications"]["apps__hashcode"],
