@@ -102,7 +102,7 @@ fn host_and_port(place: &str) -> Option<(&str, u16)> {
 }
 
 fn authorization(user: &str) -> Result<String, String> {
-    let decode = |text: &str| percent_decode_str(text).decode_utf8().map(|text| text.into_owned());
+    let decode = |text: &str| percent_decode_str(text).decode_utf8().map(std::borrow::Cow::into_owned);
     let (name, password) = user.split_once(':').unwrap_or((user, ""));
     match (decode(name), decode(password)) {
         (Ok(name), Ok(password)) => Ok(format!("Basic {}", STANDARD.encode(format!("{name}:{password}")))),
