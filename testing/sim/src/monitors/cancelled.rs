@@ -40,10 +40,11 @@ impl CancelledKeys {
         }
     }
 
-    /// Nobody is told that a lease goes on which is none.
+    /// Nobody is told that a lease goes on which is none, but by a server that does not know yet what there is.
     pub(crate) fn served(&mut self, view: &View<'_>, served: &Served<'_>, findings: &mut Findings) {
         let live = served.before.is_some_and(|before| before.is_live());
-        if served.answer == Answer::Renewed && !live {
+        let learning = served.before.is_none() && !view.servers[served.node].is_ready();
+        if served.answer == Answer::Renewed && !live && !learning {
             let text = "a renewal was answered OK, and there is no live instance".to_owned();
             findings.report("I2", view, served.node, served.key, text);
         }
