@@ -11,7 +11,7 @@ use crate::world::View;
 /// The highest cancelled version of each key that each server has heard of.
 pub(crate) struct CancelledKeys {
     highest: Vec<Vec<Option<(u64, u64)>>>,
-    /// When each version was first accepted from its owner.
+    /// When each version was last accepted from its owner.
     born: BTreeMap<(usize, u64), u64>,
 }
 
@@ -27,7 +27,7 @@ impl CancelledKeys {
     pub(crate) fn transition(&mut self, view: &View<'_>, change: &Transition, findings: &mut Findings) {
         let version = (change.key, change.after.owner);
         if change.after.is_live() && change.by == By::Client {
-            self.born.entry(version).or_insert(change.at);
+            self.born.insert(version, change.at);
         }
         let highest = &mut self.highest[change.node][change.key];
         match (change.after.life, *highest) {
@@ -36,7 +36,7 @@ impl CancelledKeys {
             }
             (Life::Live, Some((owner, at))) if change.after.owner <= owner => {
                 // A server that has forgotten takes what its owner has told since.
-                let newer = self.born.get(&version).is_some_and(|born| *born > at);
+                let newer = self.born.get(&version).is_some_and(|born| *born >= at);
                 let forgotten = view.at - at >= view.shape().tombstone_ttl && newer;
                 if forgotten {
                     *highest = None;
