@@ -140,9 +140,7 @@ impl Peers {
         let own = &self.replicator.identity().node;
         self.topology.look(own, &self.replicator.peers(now), now.mono);
         for link in self.missing_links(now) {
-            self.notices.once(&format!("{} {}", link.from, link.to), || {
-                tracing::warn!(from = %link.from, to = %link.to, one_way = link.one_way, "two servers have no stream");
-            });
+            self.notices.once(&link.to_string(), || tracing::warn!("{link}"));
         }
     }
 
@@ -151,6 +149,14 @@ impl Peers {
     #[must_use]
     pub fn missing_links(&self, now: Now) -> Vec<MissingLink> {
         self.topology.missing(now.mono)
+    }
+
+    /// What is amiss between the servers, a sentence for each.
+    #[must_use]
+    pub fn amiss(&self, now: Now) -> Vec<String> {
+        let unreached =
+            self.unreached().into_iter().map(|(name, reason)| format!("no stream to {name}: {reason}"));
+        self.missing_links(now).iter().map(ToString::to_string).chain(unreached).collect()
     }
 
     /// Names from the configuration of which no address has a stream or is this server itself, with the reason.
