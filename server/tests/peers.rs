@@ -72,7 +72,7 @@ impl Node {
     }
 
     fn connected(&self) -> Vec<String> {
-        self.peers().connected(now()).into_iter().map(|status| status.node).collect()
+        self.peers().connected().into_iter().map(|status| status.node).collect()
     }
 
     fn register(&self, id: &str) {
@@ -240,7 +240,7 @@ async fn of_two_servers_with_one_name_the_newer_is_refused_and_the_older_stays()
         twin.peers().attempts().first().and_then(|attempt| attempt.last_error.clone()).is_some()
     })
     .await;
-    let status = &a.peers().connected(now())[0];
+    let status = &a.peers().connected()[0];
     assert_eq!((status.boot, status.address.as_str()), (2, b.address.to_string().as_str()));
     b.register("1");
     until("the older goes on", async || a.get("1").is_some()).await;
@@ -363,15 +363,9 @@ async fn a_chain_serves_as_one_and_names_what_it_lacks() {
     for node in [&a, &b] {
         until("the missing link is named", async || node.counts("heureka_peer_missing_links").await == 1.0)
             .await;
-        let amiss = node.peers().amiss(now_of(node));
+        let amiss = node.peers().amiss();
         assert_eq!(amiss, ["a has no stream to c"]);
     }
-}
-
-/// A time at which the node's own clock, which began before, has passed everything it noted.
-fn now_of(node: &Node) -> Now {
-    let _ = node;
-    Now { mono: heureka_model::Mono(u64::MAX / 2), ..now() }
 }
 
 /// Passes bytes on between two servers, for as long as it is told to.
