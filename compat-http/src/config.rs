@@ -1,9 +1,12 @@
 //! What an operator may set about this surface.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use heureka_registry::Registry;
 use parking_lot::RwLock;
 
 /// Settings of the Eureka surface. Defaults are the product's.
@@ -27,6 +30,8 @@ pub struct Config {
     pub batch_decoded_max: usize,
     /// Most items of a batch.
     pub batch_items_max: usize,
+    /// Copies of other regions, for callers that ask for some.
+    pub regions: Regions,
     /// Longest time that a write waits until another server of the cluster has it.
     pub ack_wait: Duration,
     /// Bytes of encoded answers kept for the next reader. What does not fit is encoded for each reader anew. As much
@@ -49,6 +54,7 @@ impl Default for Config {
             batch_wire_max: 2 << 20,
             batch_decoded_max: 8 << 20,
             batch_items_max: 1000,
+            regions: Regions::default(),
             ack_wait: Duration::from_millis(50),
             cache_max_bytes: 64 << 20,
             cache_min_interval: None,
@@ -67,6 +73,37 @@ impl Config {
         self.cache_max_bytes - self.applications_max_bytes()
     }
 }
+
+/// Copies of other regions by their names, in lower case. Whoever makes one keeps it up to date; here they are read.
+#[derive(Clone, Default)]
+pub struct Regions(Arc<BTreeMap<String, Arc<Registry>>>);
+
+impl Regions {
+    /// These regions.
+    #[must_use]
+    pub fn new(regions: BTreeMap<String, Arc<Registry>>) -> Self {
+        Self(Arc::new(regions))
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<Registry>> {
+        self.0.get(name).cloned()
+    }
+}
+
+impl fmt::Debug for Regions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// Equal when they are the same copies, or none.
+impl PartialEq for Regions {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || (self.0.is_empty() && other.0.is_empty())
+    }
+}
+
+impl Eq for Regions {}
 
 /// Addresses of peers, changed by whoever resolves their names. Clones share them.
 #[derive(Clone, Debug, Default)]

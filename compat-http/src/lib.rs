@@ -37,7 +37,7 @@ use axum::Router;
 use heureka_model::Clock;
 use heureka_registry::Registry;
 
-pub use config::{Config, PeerAddresses, RemoteAddr};
+pub use config::{Config, PeerAddresses, Regions, RemoteAddr};
 
 /// The Eureka surface as the fallback of a router: it answers every path, with an empty 404 where nothing is
 /// served. A metrics recorder is to be installed before.

@@ -32,7 +32,7 @@ use tokio::net::TcpListener;
 use crate::app::App;
 use crate::config::{Config, DrainConfig, bytes_of};
 use crate::drain::{Drained, Ending};
-use crate::eureka::Eureka;
+use crate::eureka::{Abroad, Eureka};
 use crate::grpc::Grpc;
 use crate::listen::Listen;
 use crate::metrics::{Metrics, Sources};
@@ -118,7 +118,7 @@ impl Server {
             lines: world.lines.clone(),
             node: config.server.clone(),
         };
-        let rest_config = config.rest();
+        let mut rest_config = config.rest();
         let deps = eureka::Deps {
             core: core.clone(),
             clock: world.clock.clone(),
@@ -126,8 +126,10 @@ impl Server {
             trusted: rest_config.resolved_peers.clone(),
         };
         let (metrics, (rest, eureka)) = Metrics::around(sources, || {
+            let abroad = Abroad::new(&config.eureka, world.seeds, &world.clock);
+            rest_config.regions = abroad.readers();
             let rest = heureka_compat_http::router(core.clone(), world.clock.clone(), rest_config);
-            (rest, Eureka::start(&config.eureka, &deps))
+            (rest, Eureka::start(&config.eureka, abroad, &deps))
         })?;
 
         let metrics = Arc::new(metrics);

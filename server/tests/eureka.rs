@@ -15,7 +15,7 @@ use axum::extract::Request as Call;
 use heureka_model::{Clock as _, Instance, InstanceKey, KeyRef, Now, Status};
 use heureka_registry::{Claim, Origin, RegisterMode, Seeds, SetOverride, Surface};
 use heureka_server::clock::SystemClock;
-use heureka_server::config::{Config, EurekaUrl};
+use heureka_server::config::{Config, EurekaUrl, RegionUrl};
 use heureka_server::telemetry::LineBudget;
 use heureka_server::{Running, Server, World, listen};
 use http::{Method, Request, StatusCode};
@@ -213,6 +213,33 @@ async fn a_shadow_follows_reports_and_never_writes() {
     let before = polls();
     until("more polls", || polls() > before + 3).await;
     assert_eq!((other.core().head(), status(&other, "own")), (head, None));
+}
+
+#[tokio::test]
+async fn another_region_is_read_from_the_first_of_its_servers_that_answers() {
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let away = gone.local_addr().unwrap();
+    drop(gone);
+    let (other, other_address) = start(beside(&[]), 9).await;
+    register(&other, "far");
+    let mut config = config();
+    let servers = [url(away), url(other_address)];
+    config.eureka.regions =
+        servers.iter().map(|url| RegionUrl::read(&format!("east={url}")).unwrap()).collect();
+    config.eureka.check_interval = Duration::from_millis(100);
+    let (ours, address) = start(config, 10).await;
+    let shown = async |query: &str| fetch(address, &format!("/eureka/apps{query}")).await.1;
+    while !shown("?regions=east").await.contains("far") {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(!shown("").await.contains("far"));
+    assert_eq!(ours.core().stats().instances, 0);
+    let available = ours.eureka().peers().iter().map(|peer| peer.available).collect::<Vec<_>>();
+    assert_eq!(available, [false, true]);
+    // While nobody there answers, the copy stays.
+    other.drain().await;
+    until("the loss is seen", || !ours.eureka().peers()[1].available).await;
+    assert!(shown("?regions=east").await.contains("far"));
 }
 
 #[tokio::test]

@@ -88,6 +88,12 @@ impl Mirror {
         Ok(!whole && self.counts_differ())
     }
 
+    /// How many instances the other lists.
+    #[must_use]
+    pub fn listed(&self) -> usize {
+        self.listed.len()
+    }
+
     /// How far both agree now.
     #[must_use]
     pub fn report(&self) -> Report {

@@ -7,6 +7,7 @@ mod instances;
 mod overrides;
 pub(crate) mod path;
 mod query;
+mod regional;
 mod replicated;
 mod vips;
 

@@ -1,8 +1,11 @@
 //! Lists of another server: taken in at the start, and followed by a shadow.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use heureka_compat_http::peer::{self, Mirror};
+use heureka_compat_http::{Config, Regions};
 use serde_json::{Value, json};
 
 use crate::support::{Draft, Server};
@@ -116,4 +119,57 @@ async fn every_difference_is_named_with_both_values_and_ends_when_it_is_gone() {
     let newer = listed(&Draft::new("A", "1", "UP", 901), "MODIFIED");
     mirror.follow(&server.registry, &document("UP_1_", &[newer]), false, server.now()).unwrap();
     assert_eq!((mirror.report().differing, mirror.report().met), (0, 1));
+}
+
+#[tokio::test]
+async fn other_regions_are_told_to_those_who_name_them() {
+    let east = Server::new();
+    let regions = Regions::new(BTreeMap::from([("us-east".to_owned(), Arc::clone(&east.registry))]));
+    let config = Config { regions, ..Config::default() };
+    let server = Server::with(config, heureka_registry::Config::default());
+    server.register(&Draft::new("A", "own", "UP", 1)).await;
+    for (app, id, status) in [("A", "far", "DOWN"), ("B", "only", "UP")] {
+        east.register(&Draft::new(app, id, status, 1)).await;
+    }
+    let ids = |list: &Value| -> Vec<String> {
+        let apps = list["applications"]["application"].as_array().unwrap();
+        let ids = |app: &Value| {
+            app["instance"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|one| one["instanceId"].to_string())
+                .collect::<Vec<_>>()
+        };
+        apps.iter().flat_map(ids).collect()
+    };
+    for path in ["", "/delta"] {
+        let own = server.json(path).await;
+        assert_eq!(ids(&own), [r#""own""#], "{path}");
+        assert_eq!(server.json(&format!("{path}?regions=")).await, own);
+        assert_eq!(ids(&server.json(&format!("{path}?regions=mars")).await), [r#""own""#]);
+        let both = server.json(&format!("{path}?regions=mars,US-EAST")).await;
+        assert_eq!(ids(&both), [r#""own""#, r#""far""#, r#""only""#], "{path}");
+        assert_eq!(both["applications"]["apps__hashcode"], "DOWN_1_UP_2_");
+        let headers = [("accept", "application/json"), ("accept-encoding", "gzip")];
+        let zipped = server.send("GET", &format!("/eureka/apps{path}?regions=us-east"), &headers, "").await;
+        assert_eq!(zipped.header("content-encoding"), Some("gzip"));
+        assert_eq!(
+            serde_json::from_slice::<Value>(&peer::inflate(&zipped.body, 1 << 20).unwrap()).unwrap(),
+            both
+        );
+        let xml = server.get_xml(&format!("{path}?regions=us-east")).await;
+        assert!(xml.text().contains("<instanceId>only</instanceId>"));
+    }
+    let vips = |query: &str| format!("/eureka/vips/B{query}");
+    let accept = [("accept", "application/json")];
+    assert_eq!(ids(&server.send("GET", &vips(""), &accept, "").await.json()).len(), 0);
+    assert_eq!(ids(&server.send("GET", &vips("?regions=us-east"), &accept, "").await.json()), [r#""only""#]);
+    // A delta with regions tells every change of theirs, under a number of its own.
+    let version =
+        async || server.json("/delta?regions=us-east").await["applications"]["versions__delta"].clone();
+    let before = version().await;
+    east.delete("/B/only").await.assert_quiet(200);
+    assert_ne!(version().await, before);
+    assert_eq!(ids(&server.json("?regions=us-east").await), [r#""own""#, r#""far""#]);
 }

@@ -18,6 +18,8 @@ pub struct EurekaConfig {
     pub peers: Vec<EurekaUrl>,
     /// Server to follow and compare with, without writing to it.
     pub shadow: Vec<EurekaUrl>,
+    /// Servers of other regions, the first of each name before the next.
+    pub regions: Vec<RegionUrl>,
     /// Longest time until a connection is open.
     pub connect_timeout: Duration,
     /// Longest time without a byte of an answer.
@@ -39,6 +41,29 @@ pub struct EurekaUrl {
     pub path: String,
     /// Value of the header `Authorization`, when the address names a user.
     pub authorization: Option<String>,
+}
+
+/// A server of another region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegionUrl {
+    /// Name of the region, in lower case.
+    pub name: String,
+    /// One of its servers, of Netflix's kind or ours.
+    pub url: EurekaUrl,
+}
+
+impl RegionUrl {
+    /// Understands `name=http://user:password@host:port/eureka/`.
+    /// # Errors
+    /// What was expected; never the credentials.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let (name, url) = text.trim().split_once('=').ok_or("expected name=http://host:port/eureka/")?;
+        let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(c);
+        if name.is_empty() || !name.chars().all(is_part) {
+            return Err("the name of a region holds a-z, 0-9, -, _ and .".into());
+        }
+        Ok(Self { name: name.to_owned(), url: EurekaUrl::read(url)? })
+    }
 }
 
 impl EurekaUrl {
@@ -110,24 +135,40 @@ fn authorization(user: &str) -> Result<String, String> {
     }
 }
 
-/// A list: a TOML array, or items between commas.
+/// A list: a TOML array, or items between commas. A refusal tells the place of an item and not the item.
+fn list<T>(raw: &Raw, read: fn(&str) -> Result<T, String>) -> Result<Vec<T>, String> {
+    let items: Vec<&str> = match raw {
+        Raw::Many(items) => items.iter().map(String::as_str).collect(),
+        Raw::One(text) => text.split(',').filter(|item| !item.trim().is_empty()).collect(),
+        Raw::NoText => return Err("is not valid UTF-8".into()),
+    };
+    let numbered = items.into_iter().enumerate();
+    numbered
+        .map(|(place, item)| read(item).map_err(|reason| format!("item {}: {reason}", place + 1)))
+        .collect()
+}
+
 impl Value for Vec<EurekaUrl> {
     const KIND: &'static str = "list of `http://user:password@host:port/eureka/`";
 
     fn parse(raw: &Raw) -> Result<Self, String> {
-        let items: Vec<&str> = match raw {
-            Raw::Many(items) => items.iter().map(String::as_str).collect(),
-            Raw::One(text) => text.split(',').filter(|item| !item.trim().is_empty()).collect(),
-            Raw::NoText => return Err("is not valid UTF-8".into()),
-        };
-        let numbered = items.into_iter().enumerate();
-        let read =
-            |(place, item)| EurekaUrl::read(item).map_err(|reason| format!("item {}: {reason}", place + 1));
-        numbered.map(read).collect()
+        list(raw, EurekaUrl::read)
     }
 
     fn show(&self) -> toml::Value {
         toml::Value::Array(self.iter().map(|url| url.to_string().into()).collect())
+    }
+}
+
+impl Value for Vec<RegionUrl> {
+    const KIND: &'static str = "list of `region=http://user:password@host:port/eureka/`";
+
+    fn parse(raw: &Raw) -> Result<Self, String> {
+        list(raw, RegionUrl::read)
+    }
+
+    fn show(&self) -> toml::Value {
+        toml::Value::Array(self.iter().map(|one| format!("{}={}", one.name, one.url).into()).collect())
     }
 }
 
@@ -136,6 +177,7 @@ impl Default for EurekaConfig {
         Self {
             peers: Vec::new(),
             shadow: Vec::new(),
+            regions: Vec::new(),
             connect_timeout: Duration::from_secs(1),
             read_timeout: Duration::from_secs(5),
             check_interval: Duration::from_secs(30),
@@ -147,14 +189,15 @@ impl Default for EurekaConfig {
 pub(super) const SETTINGS: &[Setting] = &[
     setting!("eureka.peers", eureka.peers: Vec<EurekaUrl>, "Servers of Netflix's kind with which this one exchanges instances in both directions; each must list this one as its peer, too. Their addresses are trusted like those of `peer.trusted`. User and password are escaped with `%` and never shown: `--print-config` prints `***` in their place."),
     setting!("eureka.shadow", eureka.shadow: Vec<EurekaUrl>, "Server of Netflix's kind, at most one, that is followed without writing to it; every difference is reported."),
+    setting!("eureka.regions", eureka.regions: Vec<RegionUrl>, "Servers of other regions, of Netflix's kind or ours, whose instances are told to readers that name the region in `?regions=`. Of several with one name the first that answers is read."),
     setting!("eureka.connect_timeout", eureka.connect_timeout: Duration, "Longest time until a connection to such a server is open."),
     setting!("eureka.read_timeout", eureka.read_timeout: Duration, "Longest time without a byte of its answer."),
-    setting!("eureka.check_interval", eureka.check_interval: Duration, "Time between two looks at what such a peer holds, and between two polls of a shadowed server."),
+    setting!("eureka.check_interval", eureka.check_interval: Duration, "Time between two looks at what such a peer holds, and between two polls of a shadowed server or another region."),
     setting!("eureka.start_wait", eureka.start_wait: Duration, "How long the start waits for the list of one of `eureka.peers` before readers are served without one."),
 ];
 
 pub(super) fn check(config: &Config) -> impl Iterator<Item = Finding> {
-    let EurekaConfig { peers, shadow, connect_timeout, read_timeout, check_interval, start_wait } =
+    let EurekaConfig { peers, shadow, connect_timeout, read_timeout, check_interval, start_wait, .. } =
         &config.eureka;
     let timeout = |value: &Duration| (Duration::from_millis(1)..=Duration::from_mins(5)).contains(value);
     let repeated = peers.iter().enumerate().any(|(place, url)| peers[..place].contains(url));
@@ -196,6 +239,15 @@ mod tests {
             (" http://10.0.0.1/eureka/ ", "http://10.0.0.1:8761/eureka/"),
         ] {
             assert_eq!(EurekaUrl::read(text).unwrap().to_string(), shown);
+        }
+    }
+
+    #[test]
+    fn regions_have_a_name_and_an_address() {
+        let region = RegionUrl::read("us-east=http://u:secret@h/eureka/").unwrap();
+        assert_eq!((region.name.as_str(), region.url.host.as_str()), ("us-east", "h"));
+        for text in ["", "http://h/", "US=http://h/", "=http://h/", "us east=http://h/", "us=h"] {
+            assert!(RegionUrl::read(text).is_err(), "{text}");
         }
     }
 

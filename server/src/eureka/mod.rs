@@ -1,4 +1,4 @@
-//! Servers of Netflix's kind beside this one: peers to exchange instances with, or one to shadow.
+//! Servers of Netflix's kind beside this one: peers to exchange instances with, one to shadow, other regions to read.
 //!
 //! What is said and how answers are taken is decided in `heureka_compat_http::peer`; here are the connections, one task
 //! per server.
@@ -6,8 +6,10 @@
 mod health;
 mod http;
 mod peer;
+mod region;
 mod shadow;
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +17,10 @@ use std::time::Duration;
 use axum::Router;
 use axum::response::IntoResponse;
 use axum::routing::get;
-use heureka_compat_http::PeerAddresses;
 use heureka_compat_http::peer::{Mirror, Outbox};
+use heureka_compat_http::{PeerAddresses, Regions};
 use heureka_model::{Clock, Mono, Wall};
-use heureka_registry::Registry;
+use heureka_registry::{Registry, Seeds};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -29,10 +31,17 @@ pub use self::health::EurekaPeer;
 use self::health::Health;
 use self::http::Client;
 use self::peer::Peer;
+use self::region::Region;
 use self::shadow::Shadow;
 
 /// Time between two look-ups of the peers' names.
 const RESOLVE: Duration = Duration::from_secs(30);
+
+/// Copies of other regions before they are followed.
+pub(crate) struct Abroad {
+    regions: BTreeMap<String, Region>,
+    servers: Vec<Health>,
+}
 
 /// All servers of Netflix's kind that this one knows.
 #[derive(Clone)]
@@ -51,14 +60,39 @@ pub(crate) struct Deps {
     pub(crate) trusted: PeerAddresses,
 }
 
+impl Abroad {
+    /// A copy of each region that is configured, still empty.
+    pub(crate) fn new(config: &EurekaConfig, seeds: Seeds, clock: &Arc<dyn Clock>) -> Self {
+        let mut servers: BTreeMap<&str, Vec<(Client, Health)>> = BTreeMap::new();
+        for region in &config.regions {
+            let client = Client::new(region.url.clone(), config.connect_timeout, config.read_timeout);
+            servers.entry(&region.name).or_default().push((client, Health::new(region.url.to_string())));
+        }
+        let all = servers.values().flatten().map(|(_, health)| health.clone()).collect();
+        let regions = servers.into_iter().map(|(name, servers)| {
+            (name.to_owned(), Region::new(servers, seeds, clock.clone(), config.check_interval))
+        });
+        Self { regions: regions.collect(), servers: all }
+    }
+
+    /// The copies, for readers.
+    pub(crate) fn readers(&self) -> Regions {
+        region::readers(&self.regions)
+    }
+}
+
 impl Eureka {
     /// Starts to talk to every server that is configured.
-    pub(crate) fn start(config: &EurekaConfig, deps: &Deps) -> Self {
+    pub(crate) fn start(config: &EurekaConfig, abroad: Abroad, deps: &Deps) -> Self {
         let alone = config.peers.is_empty() && config.shadow.is_empty();
         let (sender, copied) = watch::channel(alone);
         let sender = Arc::new(sender);
         let clients = |url: &EurekaUrl| Client::new(url.clone(), config.connect_timeout, config.read_timeout);
         let mut peers = Vec::new();
+        peers.extend(abroad.servers);
+        for region in abroad.regions.into_values() {
+            tokio::spawn(region.run(deps.ending.clone()));
+        }
         for url in &config.peers {
             let health = Health::new(url.to_string());
             peers.push(health.clone());
