@@ -13,7 +13,7 @@ use tonic::Status;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic_prost::ProstDecoder;
 
-use crate::{served, v1};
+use crate::{admin, served, v1};
 
 /// Entries of a list that are built at most: the most that any call takes, `BatchRenew`. Calls that take fewer
 /// say so themselves.
@@ -192,6 +192,17 @@ without_lists! {
     RegisterResponse BatchRegisterResponse RenewResponse BatchRenewResponse CancelResponse
     SetStatusOverrideResponse ClearStatusOverrideResponse UpdateMetadataResponse
     GetInstanceResponse ListInstancesResponse ListApplicationsResponse WatchResponse
+}
+
+macro_rules! of_operators {
+    ($($message:ident)*) => { $(impl Bounded for admin::v1::$message {})* };
+}
+
+of_operators! {
+    GetServerStatusRequest ListPeersRequest ListWatchersRequest EvictInstanceRequest
+    SetSelfPreservationRequest DrainServerRequest
+    GetServerStatusResponse ListPeersResponse ListWatchersResponse EvictInstanceResponse
+    SetSelfPreservationResponse DrainServerResponse
 }
 
 #[cfg(test)]

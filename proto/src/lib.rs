@@ -19,6 +19,20 @@ pub mod v1 {
     include!(concat!(env!("OUT_DIR"), "/heureka.registry.v1.rs"));
 }
 
+/// What operators ask of one server.
+pub mod admin {
+    /// Package `heureka.registry.admin.v1`.
+    #[expect(
+        unused_qualifications,
+        clippy::allow_attributes,
+        clippy::allow_attributes_without_reason,
+        reason = "generated code"
+    )]
+    pub mod v1 {
+        include!(concat!(env!("OUT_DIR"), "/heureka.registry.admin.v1.rs"));
+    }
+}
+
 /// The services as a server offers them: the same wire as [`v1`], but changes are handed over as bytes and listed
 /// instances as [entries](listed), so that each is encoded once for all who are told of it, and entries of batches and keys of renewals come as
 /// bytes, so that what is only looked up is not copied and what is read is read one at a time.

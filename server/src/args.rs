@@ -32,7 +32,7 @@ pub struct Args {
     /// Another server of the cluster; refused, this version runs alone
     #[arg(long, value_name = "ADDRESS")]
     peer: Vec<String>,
-    /// Folder for what survives a restart; refused, this version keeps everything in memory
+    /// Folder for what survives a restart
     #[arg(long, value_name = "FOLDER")]
     data_dir: Option<String>,
     /// Set of defaults
@@ -83,6 +83,7 @@ impl Args {
             ("--cluster", "server.cluster", self.cluster),
             ("--zone", "server.zone", self.zone),
             ("--region", "server.region", self.region),
+            ("--data-dir", "server.data_dir", self.data_dir),
             ("--profile", "server.profile", self.profile),
         ];
         let mut flags: Vec<_> = single
@@ -97,10 +98,6 @@ impl Args {
         if let Some(value) = self.peer.first().cloned() {
             let reason = "this version runs alone and cannot replicate to a peer";
             return Err(Unsupported { flag: "--peer", value, reason });
-        }
-        if let Some(value) = self.data_dir.clone() {
-            let reason = "this version keeps everything in memory and would store nothing there";
-            return Err(Unsupported { flag: "--data-dir", value, reason });
         }
         Ok(())
     }

@@ -11,16 +11,20 @@ pub mod config;
 pub mod drain;
 mod grpc;
 mod health;
+pub mod life;
 pub mod listen;
 pub mod metrics;
+mod persist;
 pub mod telemetry;
 mod ticks;
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
+use heureka_compat_http::Gate;
 use heureka_model::Clock;
 use heureka_registry::{Registry, Seeds};
 use tokio::net::TcpListener;
@@ -29,6 +33,7 @@ use crate::app::App;
 use crate::config::{Config, DrainConfig, bytes_of};
 use crate::drain::{Drained, Ending};
 use crate::grpc::Grpc;
+use crate::life::{Cluster, Farewell, Life, Preserving};
 use crate::listen::Listen;
 use crate::metrics::{Metrics, Sources};
 use crate::telemetry::LineBudget;
@@ -70,7 +75,10 @@ pub enum StartError {
 pub struct Running {
     addresses: Vec<SocketAddr>,
     core: Arc<Registry>,
+    life: Arc<Life>,
+    farewell: Farewell,
     ending: Ending,
+    request: drain::Request,
     drain: DrainConfig,
 }
 
@@ -97,35 +105,61 @@ impl Server {
         let Self { config, world, routes } = self;
         let addresses = listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
         let core = Arc::new(Registry::new(config.core(), world.seeds, world.clock.now()));
-        let ending = Ending::default();
-        let grpc = Grpc::new(native(&config, &world, core.clone(), &ending)).await?;
-        ending.announced(async move { grpc.health.not_serving().await });
+        let (ending, request) = (Ending::default(), drain::Request::default());
+        let cluster = Cluster::alone();
+        let life = Arc::new(Life::new(config.life(), cluster.seen.clone(), world.clock.clone()));
+        life.loaded(false);
+        let store = Arc::new(persist::Figures::default());
+        let preserving = Arc::new(Preserving::default());
+        let office = grpc::Office {
+            peers: cluster.peers.clone(),
+            preserving: preserving.clone(),
+            request: request.clone(),
+            store: None,
+        };
+        let grpc = Grpc::new(native(&config, &world, core.clone(), life.clone(), &ending, office)).await?;
+        tokio::spawn(grpc.health.follow(life.clone()));
+        let readers = life.clone();
+        let gate = Gate::new(move || readers.serves_readers());
         let sources = Sources {
             core: core.clone(),
             watches: grpc.watches,
             lines: world.lines.clone(),
+            life: life.clone(),
+            store: store.clone(),
             node: config.server.clone(),
         };
         let (metrics, rest) = Metrics::around(sources, || {
-            heureka_compat_http::router(core.clone(), world.clock.clone(), config.rest())
+            heureka_compat_http::gated(core.clone(), world.clock.clone(), config.rest(), gate)
         })?;
 
         let metrics = Arc::new(metrics);
-        let own = routes.merge(health::router(ending.clone(), metrics.clone()));
+        let own = routes.merge(health::router(life.clone(), cluster.missing.clone(), metrics.clone()));
         let app = App::new(grpc.router, own, rest, &config.server.context_path);
         let seed = world.seeds.shuffle;
-        let listen = Arc::new(Listen::new(app, config.limits, metrics.clone(), ending.clone(), seed));
+        let (drain, ending_too) = (config.drain, ending.clone());
+        let listen = Listen::new(app, config.limits, metrics.clone(), ending_too, drain.clone(), seed);
+        let listen = Arc::new(listen);
         for listener in listeners {
             tokio::spawn(listen.clone().run(listener));
         }
-        let ticks = Ticks { core: core.clone(), clock: world.clock, lines: world.lines, metrics };
+        let ticks =
+            Ticks { core: core.clone(), life: life.clone(), clock: world.clock, lines: world.lines, metrics };
         tokio::spawn(ticks.run(ending.clone()));
-        Ok(Running { addresses, core, ending, drain: config.drain })
+        tokio::spawn(life.clone().catch_up());
+        Ok(Running { addresses, core, life, farewell: cluster.farewell, ending, request, drain })
     }
 }
 
 /// What the native surface works with.
-fn native(config: &Config, world: &World, registry: Arc<Registry>, ending: &Ending) -> grpc::Deps {
+fn native(
+    config: &Config,
+    world: &World,
+    registry: Arc<Registry>,
+    life: Arc<Life>,
+    ending: &Ending,
+    office: grpc::Office,
+) -> grpc::Deps {
     let node_id = match config.server.node_id.as_str() {
         "" => format!("node-{:016x}", world.seeds.boot),
         name => name.to_owned(),
@@ -137,7 +171,9 @@ fn native(config: &Config, world: &World, registry: Arc<Registry>, ending: &Endi
         watches: config.limits.watches as usize,
         ..grpc::Limits::default()
     };
-    grpc::Deps { registry, clock: world.clock.clone(), identity, drain: ending.token(), limits }
+    let proxies = config.server.trusted_proxies.as_slice().into();
+    let clock = world.clock.clone();
+    grpc::Deps { registry, clock, identity, life, drain: ending.token(), limits, office, proxies }
 }
 
 impl Running {
@@ -153,9 +189,29 @@ impl Running {
         &self.core
     }
 
-    /// Ends the server: not ready, then watches told, nothing accepted, requests finished. Takes `drain.notice`
-    /// and at most `drain.grace`.
+    /// Where the server is in its life.
+    #[must_use]
+    pub fn life(&self) -> &Arc<Life> {
+        &self.life
+    }
+
+    /// Waits until an operator asks the server to leave; the time that clients get, when it was said.
+    pub async fn asked_to_drain(&self) -> Option<Duration> {
+        self.request.asked().await
+    }
+
+    /// Ends the server: not ready, then watches told, nothing accepted, requests finished, peers told the last.
+    /// Takes `drain.notice`, at most `drain.grace` and at most `drain.peer_wait`.
     pub async fn drain(&self) -> Drained {
-        self.ending.drain(self.drain.notice, self.drain.grace).await
+        self.drain_within(self.drain.grace).await
+    }
+
+    /// The same with another time for clients.
+    pub async fn drain_within(&self, grace: Duration) -> Drained {
+        let times = DrainConfig { grace, ..self.drain.clone() };
+        self.life.drain();
+        let drained = self.ending.drain(&times, (self.farewell)()).await;
+        self.life.stop();
+        drained
     }
 }

@@ -8,6 +8,7 @@ use heureka_registry::Registry;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::drain::Ending;
+use crate::life::Life;
 use crate::metrics::Metrics;
 use crate::telemetry::LineBudget;
 
@@ -17,6 +18,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// What a tick moves.
 pub(crate) struct Ticks {
     pub(crate) core: Arc<Registry>,
+    pub(crate) life: Arc<Life>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) lines: LineBudget,
     pub(crate) metrics: Arc<Metrics>,
@@ -33,7 +35,9 @@ impl Ticks {
                 () = ending.over() => return,
             };
             self.metrics.tick_lag.set(due.elapsed().as_secs_f64());
-            self.core.tick(self.clock.now());
+            let now = self.clock.now();
+            self.core.tick(now);
+            self.life.beat(now.mono);
             self.metrics.settle();
             self.lines.refill();
         }

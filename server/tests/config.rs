@@ -53,6 +53,7 @@ fn every_flag_sets_its_key() {
         ["--zone", "z"],
         ["--region", "r"],
         ["--profile", "compat"],
+        ["--data-dir", "/var/lib/heureka"],
         ["--log", "json"],
         ["--log", "debug"],
     ];
@@ -60,6 +61,7 @@ fn every_flag_sets_its_key() {
     assert_eq!(config.server.listen, "127.0.0.1:1".parse().unwrap());
     let server = &config.server;
     assert_eq!([&*server.node_id, &server.cluster, &server.zone, &server.region], ["n", "c", "z", "r"]);
+    assert_eq!(server.data_dir, "/var/lib/heureka");
     assert_eq!((config.log.format, config.log.filter.as_str()), (LogFormat::Json, "debug"));
 }
 
@@ -141,6 +143,11 @@ fn unusable_values_are_refused_with_key_source_and_expectation() {
         ("log.format", "xml", "text, json"),
         ("log.max_lines_per_second", "0", "at least 1"),
         ("drain.grace", "2h", "1h"),
+        ("drain.spread", "2h", "1h"),
+        ("drain.peer_wait", "6m", "5m"),
+        ("startup.hold", "2h", "1h"),
+        ("startup.peer_wait", "soon", "duration"),
+        ("compat.syncing_status", "200", "503, 403"),
     ];
     for (key, value, expectation) in table {
         let variable = format!("HEUREKA_{}", key.replace('.', "__").to_uppercase());
@@ -180,7 +187,7 @@ fn the_printed_configuration_loads_to_the_same() {
 
 #[test]
 fn what_cannot_be_honoured_is_refused() {
-    for (flag, value) in [("--peer", "10.0.0.2:8761"), ("--data-dir", "/var/lib/heureka")] {
+    for (flag, value) in [("--peer", "10.0.0.2:8761")] {
         let args = Args::read(["heureka".into(), flag.into(), value.into()]).unwrap();
         let told = args.sources(Vec::new()).unwrap_err().to_string();
         assert!(told.contains(flag) && told.contains(value), "{told}");

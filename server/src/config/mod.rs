@@ -11,6 +11,7 @@ mod limits;
 mod server;
 mod setting;
 mod source;
+mod startup;
 mod surface;
 mod value;
 
@@ -21,6 +22,7 @@ pub use error::{ConfigError, Problem};
 pub use limits::{LimitsConfig, bytes_of};
 pub use server::{DEFAULT_PORT, DrainConfig, Profile, ServerConfig};
 pub use source::{Flag, Source, Sources};
+pub use startup::StartupConfig;
 pub use surface::{CompatConfig, Interval, LogConfig, LogFormat, PeerConfig};
 pub use value::Bytes;
 
@@ -47,6 +49,8 @@ pub struct Config {
     pub compat: CompatConfig,
     /// Other servers.
     pub peer: PeerConfig,
+    /// Until readers are served.
+    pub startup: StartupConfig,
     /// Logs.
     pub log: LogConfig,
     /// The end of the process.
@@ -92,7 +96,8 @@ impl Config {
         let findings = server::check(self)
             .chain(limits::check(self))
             .chain(core::check(self))
-            .chain(surface::check(self));
+            .chain(surface::check(self))
+            .chain(startup::check(self));
         let blame = |key: &str| {
             let last = statements.iter().rev().find(|said| said.key == key);
             last.map_or(Source::Default, |said| said.source.clone())
@@ -102,7 +107,8 @@ impl Config {
 }
 
 fn settings() -> impl Iterator<Item = &'static Setting> {
-    [server::SETTINGS, limits::SETTINGS, core::SETTINGS, surface::SETTINGS].into_iter().flatten()
+    let tables = [server::SETTINGS, startup::SETTINGS, limits::SETTINGS, core::SETTINGS, surface::SETTINGS];
+    tables.into_iter().flatten()
 }
 
 #[cfg(test)]

@@ -106,7 +106,7 @@ where
 {
     listen.metrics.speaks(Protocol::H2);
     let limits = &listen.limits;
-    let leaving = listen.ending.leaving();
+    let leaving = listen.ending.leaving_in_turn();
     let requests = Requests::new(listen.clone(), peer, &leaving, None);
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
@@ -136,6 +136,7 @@ async fn leave(listen: &Listen, leaving: &Leaving) {
     tokio::select! {
         () = leaving.wait() => {}
         () = tokio::time::sleep(listen.age()) => leaving.tell(),
+        () = listen.turn() => leaving.tell(),
     }
 }
 

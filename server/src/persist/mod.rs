@@ -1,0 +1,3 @@
+//! The warm-start store.
+mod figures;
+pub(crate) use figures::Figures;
