@@ -4,10 +4,10 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use heureka_model::{Action, KeyHasher, KeyRef, Mono, Now, Registration, Stamp, Status, Wall, same_text};
+use heureka_model::{Action, KeyHasher, KeyRef, Now, Registration, Stamp, Status, Wall, same_text};
 
 use crate::events::{Cause, Noted};
-use crate::leases::LeaseFlags;
+use crate::leases::{Heard, LeaseFlags, Sign};
 use crate::log::{Entry, Stamps, Sums};
 use crate::record::{Draft, Flat, Head, Life, OverlayNote, Record};
 use crate::store::{Candidates, KeyHash};
@@ -43,9 +43,19 @@ pub(crate) struct Write<'a> {
     /// The overlay from now on; outer nothing leaves it as it is.
     pub(crate) overlay: Option<Option<OverlayNote>>,
     pub(crate) renewal: Renewal,
-    /// Stamps that came with the write instead of this server's.
-    pub(crate) stamped: Option<Stamp>,
+    /// What another server wrote, taken over as it stands there.
+    pub(crate) taken: Option<Taken>,
     pub(crate) cause: Cause,
+}
+
+/// What comes with a write of the owner's register that another server made.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Taken {
+    /// Position of its write to the owner's register.
+    pub(crate) written: Stamp,
+    /// When this life of the instance began.
+    pub(crate) registered: Wall,
+    pub(crate) service_up: Wall,
 }
 
 /// Where the texts of the new record come from.
@@ -70,8 +80,8 @@ pub(crate) struct OwnerWrite {
 pub(crate) enum Renewal {
     /// Nothing: an operator is no sign of life.
     Keep,
-    /// The owner spoke at this lease time.
-    At(Mono),
+    /// The owner spoke.
+    Sign(Sign),
 }
 
 impl Registry {
@@ -125,9 +135,25 @@ impl Key<'_> {
     }
 
     /// Renews the lease as far as it is not written by a change anyway.
-    pub(crate) fn renew(&self) {
+    pub(crate) fn renew(&self, origin: &Origin) {
         if let Some(held) = self.held.as_ref().filter(|held| held.record.is_live()) {
-            self.registry.renew_slot(held.slot, self.hash, self.now);
+            self.registry.renew_slot(held.slot, self.hash, origin, self.now);
+        }
+    }
+
+    /// The later of a sign of life and the one that the lease knows.
+    pub(crate) fn later(&self, sign: Sign) -> Sign {
+        let view = self.held.as_ref().and_then(|held| self.registry.slots.lease(held.slot).view());
+        match view.filter(|view| view.renewed > sign.at) {
+            Some(view) => Sign { at: view.renewed, heard: view.heard, beaten: view.beaten },
+            None => sign,
+        }
+    }
+
+    /// Takes in a sign of life that somebody else saw.
+    pub(crate) fn advance(&self, sign: Sign) {
+        if let Some(held) = &self.held {
+            self.registry.slots.lease(held.slot).advance(self.hash.fingerprint, sign);
         }
     }
 
@@ -150,7 +176,7 @@ impl Key<'_> {
             Some(held) => held.slot,
             None => self.registry.slots.take().ok_or(Refused::Full)?,
         };
-        let draft = self.draft(write, old.as_ref());
+        let draft = self.draft(write, old.as_ref(), origin);
         self.commit(slot, draft, write, old.as_ref(), origin);
         Ok(())
     }
@@ -186,17 +212,20 @@ impl Key<'_> {
         held.record = stripped;
     }
 
-    fn draft(&self, write: &Write<'_>, old: Option<&Held>) -> Draft {
+    fn draft(&self, write: &Write<'_>, old: Option<&Held>, origin: &Origin) -> Draft {
         match (&write.texts, old) {
-            (Texts::Kept, Some(held)) => {
-                held.record.with_head(self.head(write, Some(&held.record), held.record.head().clone()))
-            }
-            (Texts::Of(flat), _) => self.laid_out(flat, write, old),
-            (Texts::Kept, None) => self.laid_out(&Flat::of_id(self.key.id), write, old),
+            (Texts::Kept, Some(held)) => held.record.with_head(self.head(
+                write,
+                Some(&held.record),
+                held.record.head().clone(),
+                origin,
+            )),
+            (Texts::Of(flat), _) => self.laid_out(flat, write, old, origin),
+            (Texts::Kept, None) => self.laid_out(&Flat::of_id(self.key.id), write, old, origin),
         }
     }
 
-    fn laid_out(&self, flat: &Flat<'_>, write: &Write<'_>, old: Option<&Held>) -> Draft {
+    fn laid_out(&self, flat: &Flat<'_>, write: &Write<'_>, old: Option<&Held>, origin: &Origin) -> Draft {
         let apps = &self.registry.apps;
         let app = match old {
             Some(held) => held.record.app().clone(),
@@ -207,10 +236,10 @@ impl Key<'_> {
             Some(held) => Head { template, ..held.record.head().clone() },
             None => Head::new(template, self.now.wall),
         };
-        Draft::new(self.head(write, old.map(|held| &held.record), before), &residue)
+        Draft::new(self.head(write, old.map(|held| &held.record), before, origin), &residue)
     }
 
-    fn head(&self, write: &Write<'_>, old: Option<&Record>, before: Head) -> Head {
+    fn head(&self, write: &Write<'_>, old: Option<&Record>, before: Head, origin: &Origin) -> Head {
         let was_live = old.is_some_and(Record::is_live);
         let mut head = before;
         if let Some(owner) = write.owner {
@@ -218,10 +247,12 @@ impl Key<'_> {
             head.incarnation = owner.incarnation;
             head.dirty = owner.dirty;
             head.status = owner.status;
-            head.written = write.stamped.unwrap_or(head.written);
+            head.written = write.taken.map_or(head.written, |taken| taken.written);
+            head.owner_by = origin.heard();
         }
         if let Some(note) = &write.overlay {
             head.overlay = note.map(Box::new);
+            head.overlay_by = origin.heard();
         }
         head.updated = self.now.wall;
         head.life = write.life;
@@ -231,6 +262,10 @@ impl Key<'_> {
             (false, Life::Live) => Action::Added,
         };
         head.begin(was_live, self.now.wall);
+        if let Some(taken) = write.taken.filter(|_| write.owner.is_some()) {
+            head.registered = taken.registered;
+            head.service_up = taken.service_up;
+        }
         head
     }
 
@@ -251,6 +286,9 @@ impl Key<'_> {
         }
         let committed =
             registry.log.commit(&registry.slots, Entry { slot, draft, stamps, sums }, self.now.wall.0);
+        if origin.heard() > Heard::Peer {
+            registry.entered.fetch_max(committed.revision, Ordering::AcqRel);
+        }
         let record = committed.new.clone();
         if was_live && !is_live {
             record.app().remove(slot, &registry.slots);
@@ -274,12 +312,14 @@ impl Key<'_> {
         }
         let before = lease.view().filter(|_| was_live);
         let beaten = before.is_some_and(|view| view.beaten);
-        let renewed = match (renewal, before) {
-            (Renewal::At(at), _) => at,
-            (Renewal::Keep, Some(view)) => view.renewed,
-            (Renewal::Keep, None) => self.registry.lease_now(self.now),
+        let sign = match (renewal, before) {
+            (Renewal::Sign(sign), _) => Sign { beaten: beaten || sign.beaten, ..sign },
+            (Renewal::Keep, Some(view)) => Sign { at: view.renewed, heard: view.heard, beaten },
+            (Renewal::Keep, None) => {
+                Sign { at: self.registry.lease_now(self.now), heard: Heard::Owner, beaten }
+            }
         };
-        lease.arm(self.hash.fingerprint, held.record.terms(), flags(&held.record), renewed, beaten);
+        lease.arm(self.hash.fingerprint, held.record.terms(), flags(&held.record), sign);
         self.registry.lower_beats.clear(held.slot);
     }
 
@@ -317,7 +357,7 @@ impl Key<'_> {
 impl Write<'_> {
     /// A write of the owner's register with its texts as they are.
     pub(crate) fn owner(owner: OwnerWrite, life: Life, renewal: Renewal, cause: Cause) -> Self {
-        Self { texts: Texts::Kept, life, owner: Some(owner), overlay: None, renewal, stamped: None, cause }
+        Self { texts: Texts::Kept, life, owner: Some(owner), overlay: None, renewal, taken: None, cause }
     }
 
     /// A write of the operator's register.
@@ -328,13 +368,13 @@ impl Write<'_> {
             owner: None,
             overlay: Some(note),
             renewal,
-            stamped: None,
+            taken: None,
             cause,
         }
     }
 
     fn stamps(&self) -> Stamps {
-        if self.stamped.is_some() {
+        if self.taken.is_some() {
             return Stamps::default();
         }
         Stamps { owner: self.owner.is_some(), overlay: self.overlay.is_some_and(|note| note.is_some()) }

@@ -25,6 +25,9 @@ pub struct Config {
     pub max_bytes: u64,
     /// Self-preservation.
     pub preservation: Preservation,
+    /// Other servers may have heard from an instance later: a lapsed lease is removed one tick after it was found,
+    /// and they are asked meanwhile.
+    pub asks_peers: bool,
 }
 
 /// When lapsed leases are held back.
@@ -38,6 +41,18 @@ pub struct Preservation {
     pub max_hold: Duration,
     /// Time between two sweeps in mode `eureka`.
     pub eureka_interval: Duration,
+}
+
+/// Whether lapsed leases are removed as configured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Removals {
+    /// They are.
+    #[default]
+    Configured,
+    /// In another mode of self-preservation.
+    As(PreservationMode),
+    /// None is.
+    Frozen,
 }
 
 /// Ways of self-preservation.
@@ -63,6 +78,7 @@ impl Default for Config {
             delta_window: Duration::from_mins(3),
             max_bytes: 4 << 30,
             preservation: Preservation::default(),
+            asks_peers: false,
         }
     }
 }

@@ -34,6 +34,8 @@ pub enum Cause {
     Expired,
     /// A peer's newer record came in.
     Merged,
+    /// A peer's eviction was undone, since this server heard from the instance within its lease.
+    Revived,
 }
 
 /// One change, remembered for a while.

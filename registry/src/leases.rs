@@ -8,6 +8,11 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Bit of the renewal word: at least one renewal came since the registration.
 const BEATEN: u64 = 1;
+/// Bits of the renewal word that say by whom the last sign of life came.
+const HEARD_SHIFT: u32 = 1;
+const HEARD: u64 = 0b11;
+/// Where the lease time begins.
+const TIME_SHIFT: u32 = 3;
 
 /// Flag: an operator's override is in force, so the answer to a renewal must look at the record.
 const OVERRIDDEN: u32 = 1;
@@ -24,12 +29,34 @@ const UNKNOWN: u32 = 4;
 #[derive(Default)]
 #[repr(align(32))]
 pub(crate) struct Lease {
-    /// Lease time of the last renewal plus one, shifted left beside [`BEATEN`]; 0 when there is no lease.
+    /// Lease time of the last sign of life plus one, beside by whom it came and [`BEATEN`]; 0 when there is no
+    /// lease. Of two words the one with the later sign of life is the greater.
     renewed: AtomicU64,
     duration_ms: AtomicU32,
     interval_ms: AtomicU32,
     fingerprint: AtomicU32,
     flags: AtomicU32,
+}
+
+/// By whom a sign of life came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Heard {
+    /// Another server of the cluster passed it on.
+    Peer,
+    /// A Eureka server passed it on.
+    Eureka,
+    /// The owner told this server.
+    Owner,
+}
+
+/// A sign of life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sign {
+    /// Lease time.
+    pub(crate) at: Mono,
+    pub(crate) heard: Heard,
+    /// It is a renewal, or came after one.
+    pub(crate) beaten: bool,
 }
 
 /// What a record says of its lease.
@@ -44,6 +71,7 @@ pub(crate) struct LeaseFlags {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeaseView {
     pub(crate) renewed: Mono,
+    pub(crate) heard: Heard,
     pub(crate) beaten: bool,
     duration_ms: u32,
     interval_ms: u32,
@@ -52,19 +80,12 @@ pub(crate) struct LeaseView {
 
 impl Lease {
     /// Starts or restarts the lease.
-    pub(crate) fn arm(
-        &self,
-        fingerprint: u32,
-        terms: LeaseTerms,
-        flags: LeaseFlags,
-        renewed: Mono,
-        beaten: bool,
-    ) {
+    pub(crate) fn arm(&self, fingerprint: u32, terms: LeaseTerms, flags: LeaseFlags, sign: Sign) {
         self.fingerprint.store(fingerprint, Ordering::Relaxed);
         self.duration_ms.store(terms.duration().as_millis() as u32, Ordering::Relaxed);
         self.interval_ms.store(terms.renewal_interval().as_millis() as u32, Ordering::Relaxed);
         self.flags.store(flags.bits(), Ordering::Relaxed);
-        self.renewed.store(word(renewed, beaten), Ordering::Release);
+        self.renewed.store(sign.word(), Ordering::Release);
     }
 
     /// Ends the lease.
@@ -73,14 +94,35 @@ impl Lease {
     }
 
     /// Renews the lease of the key with this fingerprint, or says that it has none.
-    pub(crate) fn renew(&self, fingerprint: u32, now: Mono) -> bool {
-        if self.fingerprint.load(Ordering::Relaxed) != fingerprint
-            || self.renewed.load(Ordering::Relaxed) == 0
-        {
+    pub(crate) fn renew(&self, fingerprint: u32, now: Mono, heard: Heard) -> bool {
+        if !self.belongs_to(fingerprint) {
             return false;
         }
-        self.renewed.store(word(now, true), Ordering::Release);
+        self.renewed.store(Sign { at: now, heard, beaten: true }.word(), Ordering::Release);
         true
+    }
+
+    /// Takes in a sign of life that somebody else saw, if the lease is that key's and knows no later one. An owner
+    /// may renew meanwhile, which is always later.
+    pub(crate) fn advance(&self, fingerprint: u32, sign: Sign) -> bool {
+        let mut known = self.renewed.load(Ordering::Relaxed);
+        while known != 0 && self.fingerprint.load(Ordering::Relaxed) == fingerprint {
+            let beaten = sign.beaten || known & BEATEN != 0;
+            let later = Sign { beaten, ..sign }.word();
+            if later >> TIME_SHIFT <= known >> TIME_SHIFT {
+                return false;
+            }
+            match self.renewed.compare_exchange_weak(known, later, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(current) => known = current,
+            }
+        }
+        false
+    }
+
+    /// Fingerprint of the key whose lease it is or was.
+    pub(crate) fn fingerprint(&self) -> u32 {
+        self.fingerprint.load(Ordering::Relaxed)
     }
 
     /// Whether the slot holds a lease of the key with this fingerprint.
@@ -95,7 +137,8 @@ impl Lease {
             return None;
         }
         Some(LeaseView {
-            renewed: Mono((renewed >> 1) - 1),
+            renewed: Mono((renewed >> TIME_SHIFT) - 1),
+            heard: Heard::of(renewed),
             beaten: renewed & BEATEN != 0,
             duration_ms: self.duration_ms.load(Ordering::Relaxed),
             interval_ms: self.interval_ms.load(Ordering::Relaxed),
@@ -144,8 +187,20 @@ impl LeaseView {
     }
 }
 
-fn word(renewed: Mono, beaten: bool) -> u64 {
-    (renewed.0 + 1) << 1 | if beaten { BEATEN } else { 0 }
+impl Heard {
+    fn of(word: u64) -> Self {
+        match word >> HEARD_SHIFT & HEARD {
+            0 => Self::Peer,
+            1 => Self::Eureka,
+            _ => Self::Owner,
+        }
+    }
+}
+
+impl Sign {
+    fn word(self) -> u64 {
+        (self.at.0 + 1) << TIME_SHIFT | (self.heard as u64) << HEARD_SHIFT | u64::from(self.beaten)
+    }
 }
 
 #[cfg(test)]
@@ -154,10 +209,14 @@ mod tests {
 
     const FLAGS: LeaseFlags = LeaseFlags { overridden: false, down: false, unknown: false };
 
+    fn sign(at: u64, heard: Heard, beaten: bool) -> Sign {
+        Sign { at: Mono(at), heard, beaten }
+    }
+
     fn armed(now: u64) -> Lease {
         let lease = Lease::default();
         let terms = LeaseTerms::clamped(Duration::from_secs(1), Duration::from_secs(3));
-        lease.arm(7, terms, FLAGS, Mono(now), false);
+        lease.arm(7, terms, FLAGS, sign(now, Heard::Owner, false));
         lease
     }
 
@@ -166,7 +225,7 @@ mod tests {
         let lease = armed(0);
         assert!(!lease.view().unwrap().is_expired(Mono(3000), false));
         assert!(lease.view().unwrap().is_expired(Mono(3001), false));
-        assert!(lease.renew(7, Mono(2000)));
+        assert!(lease.renew(7, Mono(2000), Heard::Owner));
         assert!(!lease.view().unwrap().is_expired(Mono(5000), false));
         assert!(lease.view().unwrap().is_expired(Mono(5001), false));
     }
@@ -175,7 +234,7 @@ mod tests {
     fn the_original_counts_a_renewed_lease_twice() {
         let lease = armed(0);
         assert!(lease.view().unwrap().is_expired(Mono(3001), true));
-        lease.renew(7, Mono(1000));
+        lease.renew(7, Mono(1000), Heard::Owner);
         assert!(!lease.view().unwrap().is_expired(Mono(7000), true));
         assert!(lease.view().unwrap().is_expired(Mono(7001), true));
     }
@@ -183,9 +242,26 @@ mod tests {
     #[test]
     fn neither_a_stranger_nor_an_ended_lease_is_renewed() {
         let lease = armed(0);
-        assert!(!lease.renew(8, Mono(1)));
+        assert!(!lease.renew(8, Mono(1), Heard::Owner));
         lease.disarm();
-        assert!(!lease.renew(7, Mono(1)));
+        assert!(!lease.renew(7, Mono(1), Heard::Owner));
         assert_eq!(lease.view(), None);
+    }
+
+    #[test]
+    fn a_sign_of_life_from_elsewhere_counts_when_it_is_later() {
+        let lease = armed(1000);
+        assert!(!lease.advance(7, sign(1000, Heard::Peer, true)), "nothing new");
+        assert!(lease.advance(7, sign(2000, Heard::Peer, false)));
+        let view = lease.view().unwrap();
+        assert_eq!((view.renewed, view.heard, view.beaten), (Mono(2000), Heard::Peer, false));
+        assert!(lease.renew(7, Mono(2500), Heard::Owner));
+        assert!(!lease.advance(7, sign(2400, Heard::Eureka, true)), "the owner spoke since");
+        assert!(lease.advance(7, sign(2600, Heard::Eureka, false)));
+        let view = lease.view().unwrap();
+        assert_eq!((view.renewed, view.heard, view.beaten), (Mono(2600), Heard::Eureka, true));
+        assert!(!lease.advance(8, sign(9000, Heard::Peer, true)), "another key's");
+        lease.disarm();
+        assert!(!lease.advance(7, sign(9000, Heard::Peer, true)), "an ended lease");
     }
 }

@@ -24,13 +24,14 @@ mod log;
 mod metadata;
 mod origin;
 mod overrides;
+mod pauses;
 mod preservation;
 mod reads;
 mod record;
 mod register;
 mod registry;
 mod renew;
-mod replication;
+pub mod replication;
 mod request;
 mod store;
 mod sync;
@@ -41,13 +42,13 @@ mod timers;
 mod watch;
 
 pub use app_cache::{AppCache, AppMark, LIST_AGE_MAX};
-pub use config::{Config, Preservation, PreservationMode, Seeds};
+pub use config::{Config, Preservation, PreservationMode, Removals, Seeds};
 pub use error::Refused;
 pub use events::{Cause, Event};
 pub use log::Told;
 pub use origin::{Origin, Surface};
 pub use registry::Registry;
-pub use replication::{Content, KeyState, Merged, OwnerState};
+pub use replication::{Adoption, Content, KeyState, Merged, OwnerState};
 pub use request::{
     AppSummary, Application, Beat, Cancelled, Claim, Delta, Entry, MetadataPatch, Page, RegisterMode,
     Registered, Renewed, SetOverride, Stats, Writer,

@@ -26,7 +26,7 @@ impl Registry {
                 return Err(Refused::VersionMismatch { stored });
             }
             if origin.is_rest() {
-                key.renew();
+                key.renew(origin);
             }
             let mut instance = record.instance();
             apply_patch(&mut instance, patch);

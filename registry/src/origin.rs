@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crate::leases::Heard;
+
 /// Who caused a mutation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
@@ -15,6 +17,8 @@ pub enum Origin {
         /// Address of the socket.
         address: Option<IpAddr>,
     },
+    /// A Eureka server that passes on what it was told.
+    Eureka,
     /// Another server of the cluster.
     Peer,
     /// Somebody who runs the cluster.
@@ -24,6 +28,15 @@ pub enum Origin {
 }
 
 impl Origin {
+    /// By whom a sign of life that comes with this is told.
+    pub(crate) fn heard(&self) -> Heard {
+        match self {
+            Self::Client { .. } | Self::Operator | Self::System => Heard::Owner,
+            Self::Eureka => Heard::Eureka,
+            Self::Peer => Heard::Peer,
+        }
+    }
+
     /// Whether the original's habits apply.
     pub(crate) fn is_rest(&self) -> bool {
         matches!(self, Self::Client { surface: Surface::Rest, .. })

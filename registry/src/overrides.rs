@@ -26,7 +26,7 @@ impl Registry {
             let note = overlay_note(set, now);
             let same = record.head().overlay.as_ref().is_some_and(|held| held.overlay == note.overlay);
             if origin.is_rest() {
-                key.renew();
+                key.renew(origin);
             }
             if !idle && !same {
                 key.write(&Write::overlay(Some(note), Renewal::Keep, Cause::OverrideSet), origin)?;
@@ -49,7 +49,7 @@ impl Registry {
         self.with_key(key, now, |key| {
             let record = key.live()?.record.clone();
             if origin.is_rest() {
-                key.renew();
+                key.renew(origin);
             }
             if record.overlay() != Overlay::default() {
                 let mut write = Write::overlay(Some(no_overlay()), Renewal::Keep, Cause::OverrideCleared);

@@ -70,6 +70,11 @@ pub(crate) struct Guard {
 const NOTHING: Allowance =
     Allowance { protected: 0, overdue: Duration::ZERO, keep_last_up: false, unprotected: true };
 
+impl Allowance {
+    /// Nothing at all.
+    pub(crate) const NOTHING: Self = Self { unprotected: false, ..NOTHING };
+}
+
 impl Guard {
     pub(crate) fn is_protecting(&self) -> bool {
         self.since.is_some()

@@ -7,6 +7,7 @@ use heureka_model::{Instance, Now, Overlay, Status, Wall};
 use crate::admission::{self, Admission, Stored};
 use crate::apply::{Held, Key, OwnerWrite, Renewal, Texts, Write};
 use crate::events::Cause;
+use crate::leases::Sign;
 use crate::overrides::no_overlay;
 use crate::record::{Flat, Life, OverlayNote};
 use crate::{Claim, Origin, Refused, RegisterMode, Registered, Registry};
@@ -104,13 +105,13 @@ impl Registry {
         match admission {
             Admission::Accept { owner } => self.accept(key, incoming, owner, origin).map(|()| true),
             Admission::Renew => {
-                key.renew();
+                key.renew(origin);
                 key.raise_dirty(incoming.instance.last_dirty);
                 Ok(true)
             }
             Admission::Late { renew } => {
                 if renew {
-                    key.renew();
+                    key.renew(origin);
                 }
                 Ok(false)
             }
@@ -126,7 +127,8 @@ impl Registry {
         origin: &Origin,
     ) -> Result<(), Refused> {
         self.counters.highest_owner.fetch_max(owner, Ordering::Relaxed);
-        let renewal = Renewal::At(self.lease_now(key.now()));
+        let sign = Sign { at: self.lease_now(key.now()), heard: origin.heard(), beaten: false };
+        let renewal = Renewal::Sign(sign);
         let cause = if key.live().is_ok() { Cause::Updated } else { Cause::Registered };
         let owner = OwnerWrite {
             owner,

@@ -5,18 +5,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use heureka_model::{Mono, Now, Overlay, Wall};
+use heureka_model::{KeyRef, Mono, Now, Overlay, Wall};
 use parking_lot::Mutex;
 
+use crate::apply::is_key;
 use crate::beats::LowerBeats;
 use crate::events::{Event, Events};
-use crate::leases::LeaseView;
+use crate::leases::{LeaseView, Sign};
 use crate::log::{History, Log};
+use crate::pauses::Pauses;
 use crate::record::{Life, Record, Usage};
+use crate::replication::{Acks, Covered};
 use crate::store::{Apps, Index, KeyHash, Slots};
 use crate::tick::Ticker;
 use crate::timers::Timers;
-use crate::{Config, Refused, Seeds};
+use crate::{Config, Origin, Refused, Removals, Seeds};
 
 /// A registry of instances. Shared by reference among any number of threads.
 pub struct Registry {
@@ -34,6 +37,12 @@ pub struct Registry {
     pub(crate) history: Mutex<History>,
     pub(crate) ticker: Mutex<Ticker>,
     pub(crate) protecting: AtomicBool,
+    pub(crate) removals: Mutex<Removals>,
+    pub(crate) pauses: Mutex<Pauses>,
+    pub(crate) covered: Mutex<Covered>,
+    pub(crate) acks: Acks,
+    /// Revision of the last change that did not come from a peer.
+    pub(crate) entered: AtomicU64,
 }
 
 /// What a key costs beside its record: slot, lease, place in both indexes, appointments. Measured.
@@ -69,6 +78,8 @@ pub(crate) struct Counters {
     pub(crate) collisions: AtomicU64,
     /// Milliseconds that the server was paused, taken off the lease clock.
     pub(crate) paused_ms: AtomicU64,
+    /// Instances whose removal a peer decided, since the last tick.
+    pub(crate) peer_expired: AtomicU64,
     /// Longest lease seen at the last tick, in milliseconds.
     pub(crate) longest_lease_ms: AtomicU64,
     /// Highest owner version seen.
@@ -97,6 +108,11 @@ impl Registry {
             history: Mutex::new(History::new(config.delta_window)),
             ticker: Mutex::new(Ticker::new(seeds.shuffle, now)),
             protecting: AtomicBool::new(false),
+            removals: Mutex::default(),
+            pauses: Mutex::default(),
+            covered: Mutex::default(),
+            acks: Acks::default(),
+            entered: AtomicU64::new(0),
             config,
         }
     }
@@ -105,6 +121,24 @@ impl Registry {
     #[must_use]
     pub fn boot(&self) -> u64 {
         self.boot
+    }
+
+    /// Removes lapsed leases in another way than configured, until told otherwise.
+    pub fn set_removals(&self, removals: Removals) {
+        *self.removals.lock() = removals;
+    }
+
+    /// Revision of the last change that entered the cluster here: what a peer has to reach for all of them to be on
+    /// two servers.
+    #[must_use]
+    pub fn entered(&self) -> u64 {
+        self.entered.load(Ordering::Acquire)
+    }
+
+    /// Tells how far the peers have followed.
+    #[must_use]
+    pub fn acks(&self) -> &Acks {
+        &self.acks
     }
 
     /// Settings in force.
@@ -124,14 +158,41 @@ impl Registry {
         Mono(now.mono.0.saturating_sub(self.counters.paused_ms.load(Ordering::Relaxed)))
     }
 
+    /// The lease time at which something was heard that is `age` old by the clock without its pauses taken off.
+    pub(crate) fn heard_at(&self, age: Duration, now: Now) -> Mono {
+        let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+        Mono(self.lease_now(now).0.saturating_sub(age))
+    }
+
+    /// How old a sign of life is, this server's pauses included.
+    pub(crate) fn age(&self, heard: Mono, now: Now) -> Duration {
+        now.mono.since(self.pauses.lock().true_time(heard))
+    }
+
     /// Wall time of a slot's last renewal.
     pub(crate) fn renewed(&self, slot: u32, now: Now) -> Wall {
         let age = |view: LeaseView| self.lease_now(now).since(view.renewed);
         self.slots.lease(slot).view().map_or(now.wall, |view| now.wall.minus(age(view)))
     }
 
-    pub(crate) fn renew_slot(&self, slot: u32, hash: KeyHash, now: Now) -> bool {
-        let renewed = self.slots.lease(slot).renew(hash.fingerprint, self.lease_now(now));
+    /// The slot of a key while anything is known of it.
+    pub(crate) fn slot_of(&self, key: KeyRef<'_>) -> Option<u32> {
+        let is_it = |slot: &u32| self.slots.record(*slot).is_some_and(|(_, record)| is_key(&record, key));
+        self.index.read(self.index.hash(key), |slots| slots.iter().find(is_it))
+    }
+
+    /// Takes in a sign of life of a key that somebody else saw, if it is later than what is known.
+    pub(crate) fn advance(&self, hash: KeyHash, sign: Sign) -> bool {
+        let lease = |slot| self.slots.lease(slot);
+        let advanced = self
+            .index
+            .read(hash, |slots| slots.iter().any(|slot| lease(slot).advance(hash.fingerprint, sign)));
+        self.counters.renewals.fetch_add(u64::from(advanced), Ordering::Relaxed);
+        advanced
+    }
+
+    pub(crate) fn renew_slot(&self, slot: u32, hash: KeyHash, origin: &Origin, now: Now) -> bool {
+        let renewed = self.slots.lease(slot).renew(hash.fingerprint, self.lease_now(now), origin.heard());
         if renewed {
             self.counters.renewals.fetch_add(1, Ordering::Relaxed);
         }

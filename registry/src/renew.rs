@@ -49,7 +49,7 @@ impl Registry {
         if view.is_unknown() && origin.is_rest() {
             return Err(Refused::NotFound);
         }
-        if !self.renew_slot(slot, hash, now) {
+        if !self.renew_slot(slot, hash, origin, now) {
             return Err(Refused::NotFound);
         }
         if beat != Beat::Plain {

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use heureka_model::{Mono, Now, Status};
+use heureka_model::{InstanceKey, Mono, Now, Status, Version, instance_hash};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
@@ -15,7 +15,7 @@ use crate::overrides::no_overlay;
 use crate::preservation::{Allowance, Census, Guard, Lapsed};
 use crate::record::{Life, Record};
 use crate::timers::Due;
-use crate::{Origin, Registry};
+use crate::{Origin, Registry, Removals};
 
 /// Time between two ticks.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -35,12 +35,16 @@ const REMEMBERED_SHARE: u64 = 4;
 /// State between ticks.
 pub(crate) struct Ticker {
     last: Mono,
+    /// Lease time between the last two ticks.
+    step: Duration,
     random: SmallRng,
     guard: Guard,
     /// Renewals since the start, once a second over the last minute.
     renewals: VecDeque<(Mono, u64)>,
     /// What the last sweep found.
     pub(crate) seen: Seen,
+    /// Leases that ran out before the last sweep and are not removed yet.
+    lapsing: Vec<u32>,
 }
 
 /// Figures of the last sweep.
@@ -55,10 +59,12 @@ impl Ticker {
     pub(crate) fn new(seed: u64, now: Now) -> Self {
         Self {
             last: now.mono,
+            step: Duration::ZERO,
             random: SmallRng::seed_from_u64(seed),
             guard: Guard::default(),
             renewals: VecDeque::from([(now.mono, 0)]),
             seen: Seen::default(),
+            lapsing: Vec::new(),
         }
     }
 }
@@ -78,18 +84,25 @@ impl Registry {
     }
 
     fn allow_for_pause(&self, ticker: &mut Ticker, now: Mono) {
-        let late = now.since(ticker.last).saturating_sub(PERIOD);
-        ticker.last = now;
-        if late > PAUSED {
-            self.counters.paused_ms.fetch_add(late.as_millis() as u64, Ordering::Relaxed);
+        let step = now.since(ticker.last);
+        let late = step.saturating_sub(PERIOD);
+        let paused = if late > PAUSED { late } else { Duration::ZERO };
+        if !paused.is_zero() {
+            let before = self.counters.paused_ms.fetch_add(paused.as_millis() as u64, Ordering::Relaxed);
+            self.pauses.lock().note(Mono(ticker.last.0.saturating_sub(before)), paused);
         }
+        ticker.step = step - paused;
+        ticker.last = now;
     }
 
     fn sweep(&self, ticker: &mut Ticker, now: Now) {
         let census = self.census(now);
         let renewals = self.renewals_last_minute(ticker, now.mono);
         self.counters.longest_lease_ms.store(census.longest_ms, Ordering::Relaxed);
-        let allowance = ticker.guard.decide(&self.config.preservation, &census, renewals, now.mono);
+        let peer_expired = self.counters.peer_expired.swap(0, Ordering::Relaxed) as usize;
+        ticker.guard.removed(peer_expired, now.mono);
+        let allowance = self.allowance(ticker, &census, renewals, now.mono);
+        ticker.lapsing = self.lapsing_of(&census, ticker.step);
         let (chosen, protected) = self.choose(ticker, &census, allowance);
         let gone = chosen.iter().filter(|lapsed| self.expire(lapsed.slot, now)).count();
         ticker.guard.removed(protected, now.mono);
@@ -102,6 +115,29 @@ impl Registry {
         if self.protecting.swap(protecting, Ordering::AcqRel) != protecting {
             self.log.wake();
         }
+    }
+
+    fn allowance(&self, ticker: &mut Ticker, census: &Census, renewals: u64, now: Mono) -> Allowance {
+        let mut preservation = self.config.preservation.clone();
+        match *self.removals.lock() {
+            Removals::Configured => {}
+            Removals::As(mode) => preservation.mode = mode,
+            Removals::Frozen => return Allowance::NOTHING,
+        }
+        ticker.guard.decide(&preservation, census, renewals, now)
+    }
+
+    /// Leases that ran out since the last tick, if the peers are asked about them.
+    fn lapsing_of(&self, census: &Census, step: Duration) -> Vec<u32> {
+        let young = |lapsed: &&Lapsed| self.config.asks_peers && lapsed.overdue <= step;
+        census.lapsed.iter().filter(young).map(|lapsed| lapsed.slot).collect()
+    }
+
+    /// Instances whose leases were found to have run out at the last tick and are not removed yet.
+    #[must_use]
+    pub fn lapsing(&self) -> Vec<InstanceKey> {
+        let lapsing = self.ticker.lock().lapsing.clone();
+        lapsing.into_iter().filter_map(|slot| Some(self.slots.record(slot)?.1.key())).collect()
     }
 
     fn renewals_last_minute(&self, ticker: &mut Ticker, now: Mono) -> u64 {
@@ -146,7 +182,8 @@ impl Registry {
     /// protected. An application with several instances keeps one of them for the next tick.
     fn choose(&self, ticker: &mut Ticker, census: &Census, allowance: Allowance) -> (Vec<Lapsed>, usize) {
         let mut lapsed = census.lapsed.clone();
-        lapsed.shuffle(&mut ticker.random);
+        lapsed.retain(|candidate| !self.config.asks_peers || candidate.overdue > ticker.step);
+        self.order(ticker, &mut lapsed);
         let mut gone: HashMap<*const crate::store::App, Gone> = HashMap::new();
         let mut protected = 0;
         let mut chosen = Vec::new();
@@ -164,6 +201,19 @@ impl Registry {
             }
         }
         (chosen, protected)
+    }
+
+    /// Servers that share a budget pick the same ones: the order is open, but the same everywhere.
+    fn order(&self, ticker: &mut Ticker, lapsed: &mut [Lapsed]) {
+        if !self.config.asks_peers {
+            return lapsed.shuffle(&mut ticker.random);
+        }
+        let place = |slot| {
+            self.slots
+                .record(slot)
+                .map(|(_, record)| instance_hash(record.key().as_ref(), &Version::default()))
+        };
+        lapsed.sort_by_cached_key(|candidate| place(candidate.slot));
     }
 
     /// Removes an instance if its lease has still run out now that nobody can renew it.

@@ -49,7 +49,7 @@ impl Caller {
         let address = parts.extensions.get::<RemoteAddr>().map(|remote| remote.0.ip().to_canonical());
         let claims = claims_to_be_a_peer(&parts.headers);
         if claims && trusted.is_peer(address, is_forwarded(&parts.headers)) {
-            return Self { origin: Origin::Peer, claim_ignored: false };
+            return Self { origin: Origin::Eureka, claim_ignored: false };
         }
         let origin = Origin::Client { surface: Surface::Rest, principal: None, address };
         Self { origin, claim_ignored: claims }
@@ -57,7 +57,7 @@ impl Caller {
 
     /// The caller is a trusted peer that passes on what it was told.
     pub(crate) fn is_peer(&self) -> bool {
-        self.origin == Origin::Peer
+        self.origin == Origin::Eureka
     }
 }
 

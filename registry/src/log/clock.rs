@@ -22,6 +22,11 @@ impl HybridClock {
         Stamp { clock: self.last, boot: self.boot }
     }
 
+    /// The last clock given or seen.
+    pub(crate) fn last(&self) -> u64 {
+        self.last
+    }
+
     /// Stays ahead of a clock that somebody else showed.
     pub(crate) fn observe(&mut self, clock: u64) {
         self.last = self.last.max(clock);

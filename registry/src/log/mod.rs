@@ -198,6 +198,11 @@ impl Held<'_> {
     pub(crate) fn head(&self) -> u64 {
         self.0.head
     }
+
+    /// The head and the clock that no later change of this server goes below.
+    pub(crate) fn position(&self) -> (u64, u64) {
+        (self.0.head, self.0.clock.last())
+    }
 }
 
 impl Sequencer {

@@ -22,6 +22,7 @@ pub(crate) use flat::Flat;
 pub(crate) use tag::Tag;
 pub(crate) use template::{Template, Templates, Usage};
 
+use crate::leases::Heard;
 use crate::store::App;
 
 /// Whether the instance is there.
@@ -58,6 +59,10 @@ pub(crate) struct Head {
     pub(crate) status: Status,
     /// What the last change did, for the Eureka delta and for readers that missed what was before.
     pub(crate) action: Action,
+    /// By whom the last write to the owner's record came into the cluster.
+    pub(crate) owner_by: Heard,
+    /// By whom the last write to the overlay came.
+    pub(crate) overlay_by: Heard,
 }
 
 /// The operator's register.
@@ -95,7 +100,15 @@ impl Head {
             life: Life::Cancelled,
             status: Status::Unknown,
             action: Action::Deleted,
+            owner_by: Heard::Owner,
+            overlay_by: Heard::Owner,
         }
+    }
+
+    /// The nearer of the two by whom the registers came.
+    pub(crate) fn by(&self) -> Heard {
+        let overlay = self.overlay.as_ref().map_or(Heard::Peer, |_| self.overlay_by);
+        self.owner_by.max(overlay)
     }
 
     /// Notes when this life of the instance began and when it was first UP.

@@ -1,15 +1,17 @@
 //! The rule by which servers agree: per register, the higher version. Commutative, associative, idempotent.
+//!
+//! Around it stands what only one server can know: a lapsed lease is no reason to believe a record, and an
+//! eviction is undone by whoever heard from the instance within its lease.
 
-use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use foldhash::quality::FixedState;
-use heureka_model::{KeyRef, Mono, Now, Overlay, Stamp};
+use heureka_model::{KeyRef, Mono, Now, Overlay, Stamp, Status};
 
-use super::{Content, KeyState, OwnerState};
-use crate::apply::{Held, Key, OwnerWrite, Renewal, Texts, Write};
+use super::{Content, KeyState, Outgoing, OwnerState, hash};
+use crate::apply::{Held, Key, OwnerWrite, Renewal, Taken, Texts, Write};
 use crate::events::Cause;
+use crate::leases::{Heard, Sign};
 use crate::record::{Flat, Life, OverlayNote, Record};
 use crate::{Origin, Refused, Registry};
 
@@ -20,6 +22,20 @@ pub enum Merged {
     Taken,
     /// Nothing in it was newer.
     Known,
+    /// It removed an instance that this server heard from within its lease, so the instance stands, as a newer
+    /// write of this server.
+    Revived,
+    /// It told of an instance that nobody heard from within its lease. It is remembered as expired.
+    Lapsed,
+}
+
+/// Which instances that are not known yet are believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Adoption {
+    /// All: this server has yet to learn what there is, or the other one holds lapsed leases on purpose.
+    Any,
+    /// Those that somebody heard from within their leases: what this server forgot must not come back.
+    Fresh,
 }
 
 impl KeyState {
@@ -47,34 +63,17 @@ impl OwnerState {
 
     /// Equal versions mean equal content. Should they ever not, every server picks the same side by its hash.
     fn rank(&self) -> (u64, Stamp, u64) {
-        (self.version, self.written, self.content.hash())
+        (self.version, self.written, hash::content(&self.content))
     }
 }
 
 impl Content {
-    fn life(&self) -> Life {
+    pub(crate) fn life(&self) -> Life {
         match self {
             Self::Live(_) => Life::Live,
             Self::Cancelled => Life::Cancelled,
             Self::Expired => Life::Expired,
         }
-    }
-
-    /// The same on every server.
-    fn hash(&self) -> u64 {
-        let mut hasher = FixedState::with_seed(0).build_hasher();
-        hasher.write_u8(self.life() as u8);
-        if let Self::Live(instance) = self {
-            hasher.write_u8(instance.status as u8);
-            for (tag, key, text) in Flat::of(instance).fields() {
-                hasher.write_u8(tag as u8);
-                hasher.write(key.as_bytes());
-                hasher.write_u8(0xff);
-                hasher.write(text.as_bytes());
-                hasher.write_u8(0xff);
-            }
-        }
-        hasher.finish()
     }
 }
 
@@ -85,88 +84,132 @@ impl Registry {
         self.with_key(key, now, |key| key.held().map(|held| state(&held.record)))
     }
 
-    /// Takes in what another server knows of a key. `age` is the time since its last sign of life there.
+    /// Takes in what another server knows of a key.
     ///
     /// # Errors
     /// [`Refused::Full`].
-    pub fn merge(
-        &self,
-        incoming: KeyState,
-        age: Duration,
-        origin: &Origin,
-        now: Now,
-    ) -> Result<Merged, Refused> {
+    pub fn merge(&self, incoming: Outgoing, adoption: Adoption, now: Now) -> Result<Merged, Refused> {
+        let Outgoing { state: incoming, age, beaten } = incoming;
         self.log.observe(incoming.owner.written);
         self.log.observe(incoming.overlay_stamp);
         self.counters.highest_owner.fetch_max(incoming.owner.version, Ordering::Relaxed);
-        let key = incoming.key.clone();
-        self.with_key(key.as_ref(), now, |key| {
-            let renewal = Renewal::At(Mono(self.lease_now(now).0.saturating_sub(age.as_millis() as u64)));
-            let known = key.held().map(|held| state(&held.record));
-            let Some(known) = known else {
-                return self.adopt(key, &incoming, renewal, origin);
+        let sign = Sign { at: self.heard_at(age, now), heard: Heard::Peer, beaten };
+        let name = incoming.key.clone();
+        self.with_key(name.as_ref(), now, |key| {
+            let lapsed = adoption == Adoption::Fresh && self.is_lapsed(&incoming, age, beaten);
+            let Some(held) = key.held() else {
+                return if lapsed { lapse(key, &incoming) } else { take(key, &incoming, sign) };
             };
+            let known = state(&held.record);
             self.count_collision(&known.owner, &incoming.owner);
+            let live = held.record.is_live();
+            let alive = matches!(incoming.owner.content, Content::Live(_));
             let merged = known.clone().merge(incoming);
             if merged.version() == known.version() && merged.owner.content == known.owner.content {
                 key.raise_dirty(merged.owner.dirty);
+                if alive {
+                    key.advance(sign);
+                }
                 return Ok(Merged::Known);
             }
-            self.adopt(key, &merged, renewal, origin)
+            let removes = live && merged.owner.content == Content::Expired;
+            let same = merged.owner.version == known.owner.version;
+            let revives = !live && matches!(merged.owner.content, Content::Live(_));
+            if removes && same && self.holds(held, now) {
+                revive(key, &merged)
+            } else if revives && lapsed {
+                lapse(key, &merged)
+            } else {
+                self.counters.peer_expired.fetch_add(u64::from(removes), Ordering::Relaxed);
+                take(key, &merged, sign)
+            }
         })
     }
 
-    fn adopt(
-        &self,
-        key: &mut Key<'_>,
-        state: &KeyState,
-        renewal: Renewal,
-        origin: &Origin,
-    ) -> Result<Merged, Refused> {
-        let written =
-            key.held().is_none_or(|held| order(held) != state.owner.order() || differs(held, state));
-        let note = OverlayNote {
-            stamp: state.overlay_stamp,
-            overlay: state.overlay,
-            ends: ends(state.overlay, key.now()),
-        };
-        let life = state.owner.content.life();
-        let owner = OwnerWrite {
-            owner: state.owner.version,
-            incarnation: state.owner.incarnation,
-            dirty: state.owner.dirty,
-            status: status(&state.owner.content, key.held()),
-        };
-        let flat = match &state.owner.content {
-            Content::Live(instance) => Some(Flat::of(instance)),
-            Content::Cancelled | Content::Expired => None,
-        };
-        let write = Write {
-            texts: flat.as_ref().map_or(Texts::Kept, Texts::Of),
-            life,
-            owner: Some(owner),
-            overlay: (state.overlay_stamp != Stamp::default()).then_some(Some(note)),
-            renewal: if written { renewal } else { Renewal::Keep },
-            stamped: Some(state.owner.written),
-            cause: Cause::Merged,
-        };
-        key.write(&write, origin)?;
-        Ok(Merged::Taken)
+    /// Whether this server heard from what is held within its lease, its own pauses counted: others went on.
+    fn holds(&self, held: &Held, now: Now) -> bool {
+        let double = self.config.eureka_double_lease;
+        let lease = self.slots.lease(held.slot).view();
+        lease
+            .is_some_and(|lease| self.age(lease.renewed, now).as_millis() as u64 <= lease.duration_ms(double))
+    }
+
+    fn is_lapsed(&self, incoming: &KeyState, age: Duration, beaten: bool) -> bool {
+        let Content::Live(instance) = &incoming.owner.content else { return false };
+        let factor = if self.config.eureka_double_lease && beaten { 2 } else { 1 };
+        age > instance.lease.duration() * factor
     }
 
     fn count_collision(&self, one: &OwnerState, other: &OwnerState) {
-        if one.order() == other.order() && one.content.hash() != other.content.hash() {
+        if one.order() == other.order() && hash::content(&one.content) != hash::content(&other.content) {
             self.counters.collisions.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-fn order(held: &Held) -> (u64, Stamp) {
-    (held.record.head().owner, held.record.head().written)
+/// Writes what a merge came to.
+fn take(key: &mut Key<'_>, state: &KeyState, sign: Sign) -> Result<Merged, Refused> {
+    let owner_newer = key.held().is_none_or(|held| {
+        (held.record.head().owner, held.record.head().written) != state.owner.order()
+            || held.record.head().life != state.owner.content.life()
+    });
+    let overlay_newer =
+        key.held().map_or(Stamp::default(), |held| held.record.version().overlay) != state.overlay_stamp;
+    let flat = match &state.owner.content {
+        Content::Live(instance) if owner_newer => Some(Flat::of(instance)),
+        _ => None,
+    };
+    let write = Write {
+        texts: flat.as_ref().map_or(Texts::Kept, Texts::Of),
+        life: state.owner.content.life(),
+        owner: owner_newer.then(|| owner_write(state, key.held())),
+        overlay: overlay_newer.then(|| Some(note(state, key.now()))),
+        renewal: if owner_newer { Renewal::Sign(key.later(sign)) } else { Renewal::Keep },
+        taken: Some(Taken {
+            written: state.owner.written,
+            registered: state.owner.registered,
+            service_up: state.owner.service_up,
+        }),
+        cause: Cause::Merged,
+    };
+    key.write(&write, &Origin::Peer)?;
+    Ok(Merged::Taken)
 }
 
-fn differs(held: &Held, state: &KeyState) -> bool {
-    held.record.head().life != state.owner.content.life()
+/// Undoes an eviction: the record as it stands, as a newer write of this server.
+fn revive(key: &mut Key<'_>, merged: &KeyState) -> Result<Merged, Refused> {
+    let Some(held) = key.held() else { return Ok(Merged::Known) };
+    let overlay_newer = held.record.version().overlay != merged.overlay_stamp;
+    let owner = OwnerWrite::same(&held.record);
+    if overlay_newer {
+        let overlay = Write::overlay(Some(note(merged, key.now())), Renewal::Keep, Cause::Merged);
+        key.write(&Write { taken: Some(Taken::default()), ..overlay }, &Origin::Peer)?;
+    }
+    key.write(&Write::owner(owner, Life::Live, Renewal::Keep, Cause::Revived), &Origin::System)?;
+    Ok(Merged::Revived)
+}
+
+/// Remembers an instance that nobody hears from as expired, at the version that it came with.
+fn lapse(key: &mut Key<'_>, state: &KeyState) -> Result<Merged, Refused> {
+    let owner = owner_write(state, key.held());
+    key.write(&Write::owner(owner, Life::Expired, Renewal::Keep, Cause::Expired), &Origin::System)?;
+    Ok(Merged::Lapsed)
+}
+
+fn owner_write(state: &KeyState, held: Option<&Held>) -> OwnerWrite {
+    OwnerWrite {
+        owner: state.owner.version,
+        incarnation: state.owner.incarnation,
+        dirty: state.owner.dirty,
+        status: match &state.owner.content {
+            Content::Live(instance) => instance.status,
+            _ => held.map_or(Status::Unknown, |held| held.record.head().status),
+        },
+    }
+}
+
+fn note(state: &KeyState, now: Now) -> OverlayNote {
+    OverlayNote { stamp: state.overlay_stamp, overlay: state.overlay, ends: ends(state.overlay, now) }
 }
 
 fn ends(overlay: Overlay, now: Now) -> Option<Mono> {
@@ -174,14 +217,8 @@ fn ends(overlay: Overlay, now: Now) -> Option<Mono> {
     Some(now.mono.plus(Duration::from_millis(until.0.saturating_sub(now.wall.0))))
 }
 
-fn status(content: &Content, held: Option<&Held>) -> heureka_model::Status {
-    match content {
-        Content::Live(instance) => instance.status,
-        _ => held.map_or(heureka_model::Status::Unknown, |held| held.record.head().status),
-    }
-}
-
-fn state(record: &Record) -> KeyState {
+/// What a record says, for another server.
+pub(crate) fn state(record: &Record) -> KeyState {
     let head = record.head();
     let content = match head.life {
         Life::Live => Content::Live(Box::new(record.instance())),
@@ -197,6 +234,8 @@ fn state(record: &Record) -> KeyState {
             incarnation: head.incarnation,
             dirty: head.dirty,
             updated: head.updated,
+            registered: head.registered,
+            service_up: head.service_up,
         },
         overlay_stamp: record.version().overlay,
         overlay: record.overlay(),

@@ -31,6 +31,10 @@ pub struct OwnerState {
     pub dirty: Option<Wall>,
     /// When the server that wrote it saw the change.
     pub updated: Wall,
+    /// When this life of the instance began.
+    pub registered: Wall,
+    /// When it was first UP; 0 before.
+    pub service_up: Wall,
 }
 
 /// What an owner's register holds.

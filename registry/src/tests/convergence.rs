@@ -7,9 +7,8 @@ use heureka_model::{KeyRef, LeaseTerms, Overlay, Status, Version, Wall};
 use proptest::prelude::*;
 
 use super::support::{GRPC, REST, World, config, instance, key};
-use crate::{
-    Claim, Content, KeyState, MetadataPatch, Origin, PreservationMode, RegisterMode, SetOverride, Writer,
-};
+use crate::replication::{Adoption, Outgoing};
+use crate::{Claim, Content, KeyState, MetadataPatch, PreservationMode, RegisterMode, SetOverride, Writer};
 
 const IDS: [&str; 3] = ["a", "b", "c"];
 
@@ -100,7 +99,8 @@ impl Cluster {
 
     fn deliver(&self, to: usize, message: KeyState) {
         let world = &self.nodes[to];
-        world.registry.merge(message, Duration::from_secs(1), &Origin::Peer, world.now).unwrap();
+        let incoming = Outgoing { state: message, age: Duration::from_secs(1), beaten: false };
+        world.registry.merge(incoming, Adoption::Fresh, world.now).unwrap();
     }
 
     fn act(&mut self, node: usize, id: &str, op: &Op) {

@@ -43,6 +43,8 @@ fn key_state(honest: bool) -> impl Strategy<Value = KeyState> {
                 incarnation: version,
                 dirty: Some(Wall(dirty)),
                 updated: Wall(0),
+                registered: Wall(0),
+                service_up: Wall(0),
             },
             overlay_stamp,
             overlay: overlay(overlay_stamp),

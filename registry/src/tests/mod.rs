@@ -5,6 +5,7 @@ mod convergence;
 mod laws;
 mod leases;
 mod model;
+mod replication;
 mod subscriptions;
 mod support;
 mod threads;

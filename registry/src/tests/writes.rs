@@ -106,7 +106,7 @@ fn a_late_register_after_a_cancel() {
     world.cancel("W", "l2");
     let copy = stamped("l2", Status::Up, 99);
     let late =
-        world.registry.register(&copy, Claim::PeerStamp, RegisterMode::Upsert, &Origin::Peer, world.now);
+        world.registry.register(&copy, Claim::PeerStamp, RegisterMode::Upsert, &Origin::Eureka, world.now);
     assert!(!late.unwrap().applied);
     assert_eq!(world.status("W", "l2"), None);
 
@@ -160,7 +160,7 @@ fn a_cancel_of_an_unknown_key_is_remembered() {
     assert!(!world.cancel("W", "never"));
     let copy = stamped("never", Status::Up, 99);
     let late =
-        world.registry.register(&copy, Claim::PeerStamp, RegisterMode::Upsert, &Origin::Peer, world.now);
+        world.registry.register(&copy, Claim::PeerStamp, RegisterMode::Upsert, &Origin::Eureka, world.now);
     assert!(!late.unwrap().applied);
     let head = world.registry.head();
     assert!(!world.cancel("W", "never"));
@@ -306,7 +306,7 @@ fn a_peers_older_renewal_gets_the_stored_record() {
     let world = world();
     world.register(stamped("p", Status::Up, 100));
     let beat = |stamp| {
-        world.registry.renew(key("W", "p"), Beat::PeerStamp(Wall(stamp)), None, &Origin::Peer, world.now)
+        world.registry.renew(key("W", "p"), Beat::PeerStamp(Wall(stamp)), None, &Origin::Eureka, world.now)
     };
     let Err(Refused::Conflict(record)) = beat(99) else { panic!("an older stamp conflicts") };
     assert_eq!(record.instance.key.id, "p");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use heureka_model::{LeaseTerms, Mono};
 
-use crate::leases::{Lease, LeaseFlags};
+use crate::leases::{Heard, Lease, LeaseFlags, Sign};
 use crate::sync::RwLock;
 
 const FLAGS: LeaseFlags = LeaseFlags { overridden: false, down: false, unknown: false };
@@ -52,7 +52,7 @@ impl Shard {
         let known = self.known.read();
         let renewed = *known
             && self.lease.belongs_to(self.fingerprint)
-            && self.lease.renew(self.fingerprint, Mono(now_ms));
+            && self.lease.renew(self.fingerprint, Mono(now_ms), Heard::Owner);
         if renewed { Renewal::Accepted } else { Renewal::NotFound }
     }
 
@@ -87,7 +87,8 @@ impl Shard {
     fn arm(&self, fingerprint: u32, seconds: u64, now_ms: u64) {
         let duration = Duration::from_secs(seconds);
         let terms = LeaseTerms::clamped(duration / 3, duration);
-        self.lease.arm(fingerprint, terms, FLAGS, Mono(now_ms), false);
+        let sign = Sign { at: Mono(now_ms), heard: Heard::Owner, beaten: false };
+        self.lease.arm(fingerprint, terms, FLAGS, sign);
     }
 
     fn is_lapsed(&self, now_ms: u64) -> bool {
