@@ -31,7 +31,7 @@ fn main() -> ExitCode {
 
 fn run(args: Args) -> anyhow::Result<()> {
     let print = args.print_config();
-    let config = Config::load(&args.sources(std::env::vars_os().collect())?)
+    let config = Config::load(&args.sources(std::env::vars_os().collect()))
         .context("the configuration cannot be used")?;
     if print {
         return io::stdout().write_all(config.to_toml().as_bytes()).context("cannot print the configuration");

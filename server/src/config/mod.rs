@@ -8,6 +8,7 @@ mod core;
 mod docs;
 mod error;
 mod limits;
+mod peer;
 mod server;
 mod setting;
 mod source;
@@ -20,10 +21,11 @@ use heureka_registry::Preservation;
 pub use core::{LeaseConfig, OverridesConfig, RegistryConfig, TombstonesConfig};
 pub use error::{ConfigError, Problem};
 pub use limits::{LimitsConfig, bytes_of};
+pub use peer::{PeerAddress, PeerConfig};
 pub use server::{DEFAULT_PORT, DrainConfig, Profile, ServerConfig};
 pub use source::{Flag, Source, Sources};
 pub use startup::StartupConfig;
-pub use surface::{CompatConfig, Interval, LogConfig, LogFormat, PeerConfig};
+pub use surface::{CompatConfig, Interval, LogConfig, LogFormat};
 pub use value::Bytes;
 
 use setting::Setting;
@@ -97,6 +99,7 @@ impl Config {
             .chain(limits::check(self))
             .chain(core::check(self))
             .chain(surface::check(self))
+            .chain(peer::check(self))
             .chain(startup::check(self));
         let blame = |key: &str| {
             let last = statements.iter().rev().find(|said| said.key == key);
@@ -107,7 +110,14 @@ impl Config {
 }
 
 fn settings() -> impl Iterator<Item = &'static Setting> {
-    let tables = [server::SETTINGS, startup::SETTINGS, limits::SETTINGS, core::SETTINGS, surface::SETTINGS];
+    let tables = [
+        server::SETTINGS,
+        startup::SETTINGS,
+        limits::SETTINGS,
+        core::SETTINGS,
+        peer::SETTINGS,
+        surface::SETTINGS,
+    ];
     tables.into_iter().flatten()
 }
 

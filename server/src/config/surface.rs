@@ -1,6 +1,5 @@
-//! The small sections: `[compat]`, `[peer]`, `[log]`.
+//! The small sections: `[compat]`, `[log]`.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use heureka_compat_http::SyncingStatus;
@@ -28,13 +27,6 @@ pub enum Interval {
     Auto,
     /// Always this.
     Fixed(Duration),
-}
-
-/// `[peer]`: other servers of the cluster.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct PeerConfig {
-    /// Addresses whose replication header counts.
-    pub trusted: Vec<IpAddr>,
 }
 
 /// `[log]`.
@@ -101,7 +93,6 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("compat.cache_min_interval", compat.cache_min_interval: Interval, "Shortest time between two encodings of a changed REST answer. `auto`: none up to 10,000 instances, 100 ms above."),
     setting!("compat.cache_max_bytes", compat.cache_max_bytes: Bytes, "Size of all encoded REST answers that are kept. As much again, but at least 16 MiB, may be built for single readers and wait to be sent; beyond it large answers are a 503."),
     setting!("compat.syncing_status", compat.syncing_status: SyncingStatus, "Answer to REST readers while the server is catching up after its start: 503, after which every client asks the next server, or 403 as the original."),
-    setting!("peer.trusted", peer.trusted: Vec<IpAddr>, "Addresses whose `x-netflix-discovery-replication` header counts. From any other it is ignored."),
     setting!("log.filter", log.filter: String, "`error`, `warn`, `info`, `debug`, `trace` or `off`, also per module: `info,heureka_server=debug`."),
     setting!("log.format", log.format: LogFormat, "Lines for people or JSON objects; both on standard error."),
     setting!("log.max_lines_per_second", log.max_lines_per_second: u32, "Lines per second under any load. What goes beyond is dropped and counted, and the count is logged."),

@@ -129,6 +129,11 @@ impl Connection {
         let watches = Arc::new(Semaphore::new(watches.min(Semaphore::MAX_PERMITS)));
         Self(Arc::new(ConnectionParts { address: address.to_canonical(), leaving, watches }))
     }
+
+    /// Address at the other end, IPv4-mapped ones reduced.
+    pub(crate) fn address(&self) -> IpAddr {
+        self.0.address
+    }
 }
 
 /// The services, ready to be put beside other routes.
