@@ -34,12 +34,13 @@ const AS_BYTES: [(&str, &[&str]); 4] = [
 ];
 
 /// Entries of frames between servers, read one at a time, so that a damaged one harms no other.
-const PEER_AS_BYTES: [(&str, &[&str]); 5] = [
+const PEER_AS_BYTES: [(&str, &[&str]); 6] = [
     ("Records", &["records"]),
     ("Renewals", &["bindings"]),
     ("Want", &["keys"]),
     ("Probe", &["keys"]),
     ("Summary", &["buckets"]),
+    ("Versions", &["versions"]),
 ];
 
 /// Those messages and what holds them on the side of the server; all others are the same on both sides.

@@ -189,6 +189,7 @@ const FRAME_LISTS: &[List] = &[
     List { field: "frame.probe.keys", path: &[1, 6, 1] },
     List { field: "frame.state.connected", path: &[1, 7, 7] },
     List { field: "frame.summary.buckets", path: &[1, 10, 1] },
+    List { field: "frame.versions.versions", path: &[1, 14, 1] },
 ];
 
 impl Bounded for peer::v1::ReplicateRequest {

@@ -19,7 +19,7 @@ pub(crate) fn router(life: Arc<Life>, missing: MissingLinks, metrics: Arc<Metric
     Router::new()
         .route("/health/live", get(async move || live(&lives)))
         .route("/health/startup", get(async move || startup(&started)))
-        .route("/health/ready", get(async move || ready(&life, &missing())))
+        .route("/health/ready", get(async move || ready(&life, &missing(life.now()))))
         .route("/metrics", get(async move || scrape(&metrics)))
 }
 
@@ -33,13 +33,14 @@ fn startup(life: &Life) -> impl IntoResponse + use<> {
     if life.serves_readers() { answer(StatusCode::OK, "started\n") } else { refusal("starting\n") }
 }
 
-/// Whether readers are to be sent here. A missing link is told and costs nothing: others may carry what it does not.
+/// Whether readers are to be sent here. What is wrong between servers is told and costs nothing: others may carry
+/// what a missing link does not.
 fn ready(life: &Life, missing: &[String]) -> impl IntoResponse + use<> {
     let state = life.state();
     let mut body = format!("{}\n", state.word());
     for link in missing {
         // A write to a String cannot fail.
-        let _ = writeln!(body, "missing link: {link}");
+        let _ = writeln!(body, "{link}");
     }
     if state == State::Ready { answer(StatusCode::OK, body) } else { refusal(body) }
 }

@@ -14,6 +14,7 @@ mod health;
 pub mod life;
 pub mod listen;
 pub mod metrics;
+pub mod peers;
 mod persist;
 pub mod telemetry;
 mod ticks;
@@ -26,6 +27,7 @@ use std::time::Duration;
 use axum::Router;
 use heureka_compat_http::Gate;
 use heureka_model::Clock;
+use heureka_registry::replication::{self, Replicator};
 use heureka_registry::{Registry, Seeds};
 use tokio::net::TcpListener;
 
@@ -33,9 +35,10 @@ use crate::app::App;
 use crate::config::{Config, DrainConfig, bytes_of};
 use crate::drain::{Drained, Ending};
 use crate::grpc::Grpc;
-use crate::life::{Cluster, Farewell, Life, Preserving};
+use crate::life::{Cluster, Life, Preserving, State};
 use crate::listen::Listen;
 use crate::metrics::{Metrics, Sources};
+use crate::peers::Peers;
 use crate::telemetry::LineBudget;
 use crate::ticks::Ticks;
 
@@ -66,6 +69,9 @@ pub enum StartError {
     /// The description of the native contract is damaged, which only a broken build can cause.
     #[error("the description of the native contract is damaged")]
     Contract(#[from] tonic_reflection::server::Error),
+    /// The folder for the warm-start store cannot be used.
+    #[error(transparent)]
+    Store(#[from] persist::StoreError),
     /// The buckets of a histogram are wrong, which only a broken build can cause.
     #[error("the metrics are ill-defined")]
     Metrics(#[from] metrics_exporter_prometheus::BuildError),
@@ -75,8 +81,9 @@ pub enum StartError {
 pub struct Running {
     addresses: Vec<SocketAddr>,
     core: Arc<Registry>,
+    peers: Arc<Peers>,
     life: Arc<Life>,
-    farewell: Farewell,
+    store: tokio::sync::Mutex<Option<persist::Store>>,
     ending: Ending,
     request: drain::Request,
     drain: DrainConfig,
@@ -103,27 +110,39 @@ impl Server {
     /// A listener that does not know its own address; a damaged description of the native contract.
     pub async fn start(self, listeners: Vec<TcpListener>) -> Result<Running, StartError> {
         let Self { config, world, routes } = self;
-        let addresses = listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
+        let addresses = listeners.iter().map(TcpListener::local_addr).collect::<Result<Vec<_>, _>>()?;
         let core = Arc::new(Registry::new(config.core(), world.seeds, world.clock.now()));
         let (ending, request) = (Ending::default(), drain::Request::default());
-        let cluster = Cluster::alone();
+        let identity = identity(&config, &world);
+        let replicator = Replicator::new(core.clone(), greeting(&config, &identity, &addresses));
+        let peers = Peers::new(Arc::new(replicator), world.clock.clone(), &config, world.seeds.shuffle);
+        let cluster = Cluster::of(&peers, &config.peer);
         let life = Arc::new(Life::new(config.life(), cluster.seen.clone(), world.clock.clone()));
-        life.loaded(false);
         let store = Arc::new(persist::Figures::default());
+        let opened = match config.server.data_dir.as_str() {
+            "" => None,
+            folder => Some(persist::open(stored(folder, &config, &world, &core, &store)).await?),
+        };
+        life.loaded(opened.as_ref().is_some_and(|opened| opened.warm));
+        peers.replicator().set_ready(life.serves_readers());
+        let kept = opened.map(persist::Opened::run);
         let preserving = Arc::new(Preserving::default());
         let office = grpc::Office {
-            peers: cluster.peers.clone(),
+            cluster: cluster.clone(),
             preserving: preserving.clone(),
             request: request.clone(),
-            store: None,
+            store: kept.as_ref().map(|_| store.clone()),
         };
-        let grpc = Grpc::new(native(&config, &world, core.clone(), life.clone(), &ending, office)).await?;
+        let deps = native(&config, &world, identity, &peers, life.clone(), &ending, office);
+        let grpc = Grpc::new(deps).await?;
         tokio::spawn(grpc.health.follow(life.clone()));
         let readers = life.clone();
         let gate = Gate::new(move || readers.serves_readers());
         let sources = Sources {
             core: core.clone(),
             watches: grpc.watches,
+            peers: peers.clone(),
+            clock: world.clock.clone(),
             lines: world.lines.clone(),
             life: life.clone(),
             store: store.clone(),
@@ -135,7 +154,7 @@ impl Server {
 
         let metrics = Arc::new(metrics);
         let own = routes.merge(health::router(life.clone(), cluster.missing.clone(), metrics.clone()));
-        let app = App::new(grpc.router, own, rest, &config.server.context_path);
+        let app = App::new(peers.serve(grpc.router, &ending), own, rest, &config.server.context_path);
         let seed = world.seeds.shuffle;
         let (drain, ending_too) = (config.drain, ending.clone());
         let listen = Listen::new(app, config.limits, metrics.clone(), ending_too, drain.clone(), seed);
@@ -143,37 +162,109 @@ impl Server {
         for listener in listeners {
             tokio::spawn(listen.clone().run(listener));
         }
-        let ticks =
-            Ticks { core: core.clone(), life: life.clone(), clock: world.clock, lines: world.lines, metrics };
+        let ticks = Ticks {
+            peers: peers.clone(),
+            life: life.clone(),
+            preserving,
+            clock: world.clock,
+            lines: world.lines,
+            metrics,
+        };
         tokio::spawn(ticks.run(ending.clone()));
+        peers.start(&config.peer);
+        tokio::spawn(follow(peers.clone(), life.clone()));
+        tokio::spawn(part(peers.clone(), ending.clone()));
         tokio::spawn(life.clone().catch_up());
-        Ok(Running { addresses, core, life, farewell: cluster.farewell, ending, request, drain })
+        Ok(Running { addresses, core, peers, life, store: kept.into(), ending, request, drain })
     }
+}
+
+/// What the warm-start store works with.
+fn stored(
+    folder: &str,
+    config: &Config,
+    world: &World,
+    registry: &Arc<Registry>,
+    figures: &Arc<persist::Figures>,
+) -> persist::Deps {
+    persist::Deps {
+        folder: folder.into(),
+        cluster: config.server.cluster.clone(),
+        registry: registry.clone(),
+        clock: world.clock.clone(),
+        figures: figures.clone(),
+    }
+}
+
+/// Who this node is.
+fn identity(config: &Config, world: &World) -> grpc::Identity {
+    let node_id = match config.server.node_id.as_str() {
+        "" => format!("node-{:016x}", world.seeds.boot),
+        name => name.to_owned(),
+    };
+    grpc::Identity { cluster_id: config.server.cluster.clone(), node_id }
+}
+
+/// Who this node is for its peers. One that listens on every address leaves it to them which of these they see.
+fn greeting(config: &Config, identity: &grpc::Identity, addresses: &[SocketAddr]) -> replication::Identity {
+    let first = addresses.first();
+    let address = match (config.peer.advertise.as_str(), first) {
+        ("", Some(listener)) if listener.ip().is_unspecified() => format!(":{}", listener.port()),
+        ("", listener) => listener.map(ToString::to_string).unwrap_or_default(),
+        (advertised, _) => advertised.to_owned(),
+    };
+    replication::Identity { cluster: identity.cluster_id.clone(), node: identity.node_id.clone(), address }
 }
 
 /// What the native surface works with.
 fn native(
     config: &Config,
     world: &World,
-    registry: Arc<Registry>,
+    identity: grpc::Identity,
+    peers: &Peers,
     life: Arc<Life>,
     ending: &Ending,
     office: grpc::Office,
 ) -> grpc::Deps {
-    let node_id = match config.server.node_id.as_str() {
-        "" => format!("node-{:016x}", world.seeds.boot),
-        name => name.to_owned(),
-    };
-    let identity = grpc::Identity { cluster_id: config.server.cluster.clone(), node_id };
     let limits = grpc::Limits {
         unary: bytes_of(config.limits.grpc_unary),
         batch: bytes_of(config.limits.grpc_batch),
         watches: config.limits.watches as usize,
+        ack_wait: config.peer.ack_wait,
         ..grpc::Limits::default()
     };
-    let proxies = config.server.trusted_proxies.as_slice().into();
-    let clock = world.clock.clone();
-    grpc::Deps { registry, clock, identity, life, drain: ending.token(), limits, office, proxies }
+    grpc::Deps {
+        registry: peers.replicator().registry().clone(),
+        clock: world.clock.clone(),
+        identity,
+        life,
+        drain: ending.token(),
+        limits,
+        office,
+        proxies: config.server.trusted_proxies.as_slice().into(),
+        counts: peers.counts().clone(),
+    }
+}
+
+/// Tells the peers how far this server is in its life.
+async fn follow(peers: Arc<Peers>, life: Arc<Life>) {
+    let mut states = life.states();
+    loop {
+        let state = *states.borrow_and_update();
+        peers.replicator().set_ready(life.serves_readers());
+        if state >= State::Draining {
+            return peers.replicator().drain();
+        }
+        if states.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Takes leave of the peers when no client is left.
+async fn part(peers: Arc<Peers>, ending: Ending) {
+    ending.parted().await;
+    peers.part();
 }
 
 impl Running {
@@ -187,6 +278,12 @@ impl Running {
     #[must_use]
     pub fn core(&self) -> &Arc<Registry> {
         &self.core
+    }
+
+    /// The other servers of the cluster.
+    #[must_use]
+    pub fn peers(&self) -> &Arc<Peers> {
+        &self.peers
     }
 
     /// Where the server is in its life.
@@ -210,7 +307,10 @@ impl Running {
     pub async fn drain_within(&self, grace: Duration) -> Drained {
         let times = DrainConfig { grace, ..self.drain.clone() };
         self.life.drain();
-        let drained = self.ending.drain(&times, (self.farewell)()).await;
+        let drained = self.ending.drain(&times, self.peers.told_all()).await;
+        if let Some(store) = self.store.lock().await.take() {
+            store.finish().await;
+        }
         self.life.stop();
         drained
     }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use heureka_model::Clock;
-use heureka_registry::Registry;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::drain::Ending;
-use crate::life::Life;
+use crate::life::{Life, Preserving};
 use crate::metrics::Metrics;
+use crate::peers::Peers;
 use crate::telemetry::LineBudget;
 
 /// Time between two ticks.
@@ -17,8 +17,9 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a tick moves.
 pub(crate) struct Ticks {
-    pub(crate) core: Arc<Registry>,
+    pub(crate) peers: Arc<Peers>,
     pub(crate) life: Arc<Life>,
+    pub(crate) preserving: Arc<Preserving>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) lines: LineBudget,
     pub(crate) metrics: Arc<Metrics>,
@@ -36,7 +37,9 @@ impl Ticks {
             };
             self.metrics.tick_lag.set(due.elapsed().as_secs_f64());
             let now = self.clock.now();
-            self.core.tick(now);
+            let catching_up = !self.life.serves_readers();
+            self.peers.replicator().registry().set_removals(self.preserving.removals(catching_up, now.mono));
+            self.peers.tick(now);
             self.life.beat(now.mono);
             self.metrics.settle();
             self.lines.refill();

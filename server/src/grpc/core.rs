@@ -14,6 +14,7 @@ use super::lists::Entries;
 use super::status::{Fault, Reason};
 use super::{Connection, Deps, Identity, Limits};
 use crate::life::{Life, State};
+use crate::peers::{self, Counts};
 
 /// Live instances that are looked at on a thread that serves requests: some milliseconds.
 const AT_ONCE: usize = 5000;
@@ -30,6 +31,7 @@ pub(super) struct Core {
     pub(super) drain: CancellationToken,
     pub(super) life: Arc<Life>,
     clock: Arc<dyn Clock>,
+    counts: Arc<Counts>,
     /// Whole applications, encoded, by namespace and name.
     pub(super) applications: AppCache<(String, String), Entries>,
     identity: Identity,
@@ -38,10 +40,10 @@ pub(super) struct Core {
 
 impl Core {
     pub(super) fn new(deps: Deps) -> Self {
-        let Deps { registry, clock, identity, life, drain, limits, .. } = deps;
+        let Deps { registry, clock, identity, life, drain, limits, counts, .. } = deps;
         let readings = Arc::new(Semaphore::new(READINGS));
         let applications = AppCache::new(APPLICATIONS);
-        Self { registry, limits, drain, life, applications, clock, identity, readings }
+        Self { registry, limits, drain, life, applications, clock, counts, identity, readings }
     }
 
     pub(super) fn now(&self) -> Now {
@@ -54,6 +56,11 @@ impl Core {
             return Ok(());
         }
         Err(Fault::new(Reason::Syncing, "the server has just started and does not know everything yet"))
+    }
+
+    /// Waits until a peer has what was written last, when there is one and it is quick enough.
+    pub(super) async fn settle(&self) {
+        peers::settle(&self.registry, self.limits.ack_wait, &self.counts).await;
     }
 
     pub(super) fn cluster(&self) -> &str {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use heureka_proto::peer::v1::replication_service_server;
 use heureka_proto::served;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
@@ -16,9 +17,12 @@ pub(crate) struct Health(HealthReporter);
 type Service = (&'static str, fn(State) -> bool);
 
 /// Writes are taken from the start on. A stream between servers goes on while clients leave.
-const SERVICES: [Service; 2] = [
+const SERVICES: [Service; 3] = [
     (served::registry_service_server::SERVICE_NAME, |state| matches!(state, State::Syncing | State::Ready)),
     (served::discovery_service_server::SERVICE_NAME, |state| state == State::Ready),
+    (replication_service_server::SERVICE_NAME, |state| {
+        matches!(state, State::Syncing | State::Ready | State::Draining)
+    }),
 ];
 
 impl Health {
@@ -54,9 +58,10 @@ mod tests {
     #[test]
     fn writes_are_taken_before_readers_are_answered() {
         let serving = |state| SERVICES.map(|(_, serves)| serves(state));
-        assert_eq!(serving(State::Starting), [false, false]);
-        assert_eq!(serving(State::Syncing), [true, false]);
-        assert_eq!(serving(State::Ready), [true, true]);
-        assert_eq!(serving(State::Draining), [false, false]);
+        assert_eq!(serving(State::Starting), [false, false, false]);
+        assert_eq!(serving(State::Syncing), [true, false, true]);
+        assert_eq!(serving(State::Ready), [true, true, true]);
+        assert_eq!(serving(State::Draining), [false, false, true]);
+        assert_eq!(serving(State::Stopped), [false, false, false]);
     }
 }

@@ -45,6 +45,7 @@ use self::parting::Parting;
 use self::registrar::Registrar;
 pub(crate) use self::seats::Watches;
 use crate::life::Life;
+use crate::peers::Counts;
 
 type AdminServer = operation::admin_service_server::AdminServiceServer<Admin>;
 type RegistryServer = served::registry_service_server::RegistryServiceServer<Registrar>;
@@ -70,6 +71,8 @@ pub(crate) struct Deps {
     pub(crate) office: Office,
     /// Addresses whose forwarding headers take nothing from them.
     pub(crate) proxies: Arc<[IpAddr]>,
+    /// Where writes are counted that no peer had in time.
+    pub(crate) counts: Arc<Counts>,
 }
 
 /// Who answers.
@@ -96,6 +99,8 @@ pub(crate) struct Limits {
     pub(crate) deadline_max: Duration,
     /// Time after which a watch ends whose client takes nothing.
     pub(crate) stall: Duration,
+    /// Longest time that a write waits until a peer has it.
+    pub(crate) ack_wait: Duration,
 }
 
 impl Default for Limits {
@@ -107,6 +112,7 @@ impl Default for Limits {
             deadline: Duration::from_secs(5),
             deadline_max: Duration::from_secs(30),
             stall: Duration::from_mins(10),
+            ack_wait: Duration::from_millis(50),
         }
     }
 }

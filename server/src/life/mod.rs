@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use heureka_model::{Clock, Mono, Wall};
+use heureka_model::{Clock, Mono, Now, Wall};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-pub use cluster::{Cluster, Farewell, MissingLinks, Neighbours, Peers};
+pub use cluster::{Cluster, Differences, Known, MissingLinks, Neighbours};
 pub use machine::{Cause, Machine, Rules, Seen, State};
-pub use preserving::{InForce, Mode, Preserving};
+pub use preserving::{InForce, Preserving};
 
 /// Time between two looks at the peers while the server is not ready.
 const LOOK: Duration = Duration::from_millis(50);
@@ -67,6 +67,11 @@ impl Life {
     #[must_use]
     pub fn serves_readers(&self) -> bool {
         self.serves.load(Ordering::Acquire)
+    }
+
+    /// A reading of the clock.
+    pub(crate) fn now(&self) -> Now {
+        self.clock.now()
     }
 
     /// Wall time of the start.
@@ -136,8 +141,6 @@ impl Life {
 
 #[cfg(test)]
 mod tests {
-    use heureka_model::Now;
-
     use super::*;
 
     #[derive(Default)]

@@ -4,20 +4,8 @@
 use std::time::Duration;
 
 use heureka_model::{Mono, Now, Wall};
+use heureka_registry::Removals;
 use parking_lot::Mutex;
-
-/// Ways of self-preservation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Removals within a budget, with an exit.
-    Budget,
-    /// The original's arithmetic.
-    Eureka,
-    /// Every lapsed lease is removed.
-    Off,
-    /// Nothing is removed for its lease.
-    Freeze,
-}
 
 /// What an operator set, until it ends.
 #[derive(Debug, Default)]
@@ -33,7 +21,7 @@ struct Set {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InForce {
     /// The way.
-    pub mode: Mode,
+    pub removals: Removals,
     /// When the configured one returns.
     pub until: Wall,
     /// Why it was set.
@@ -42,8 +30,8 @@ pub struct InForce {
 
 impl Preserving {
     /// Sets a way for a time; it takes the place of an earlier one.
-    pub fn set(&self, mode: Mode, ttl: Duration, reason: String, now: Now) {
-        let in_force = InForce { mode, until: now.wall.plus(ttl), reason };
+    pub fn set(&self, removals: Removals, ttl: Duration, reason: String, now: Now) {
+        let in_force = InForce { removals, until: now.wall.plus(ttl), reason };
         *self.0.lock() = Some(Set { until: now.mono.plus(ttl), in_force });
     }
 
@@ -66,15 +54,19 @@ impl Preserving {
     /// The way in force instead of the configured one. A server that is catching up removes nobody, since renewals
     /// may go to others that it does not hear yet.
     #[must_use]
-    pub fn mode(&self, catching_up: bool, now: Mono) -> Option<Mode> {
-        let set = self.in_force(now).map(|set| set.mode);
-        if catching_up { Some(Mode::Freeze) } else { set }
+    pub fn removals(&self, catching_up: bool, now: Mono) -> Removals {
+        let set = self.in_force(now).map(|set| set.removals);
+        if catching_up { Removals::Frozen } else { set.unwrap_or_default() }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use heureka_registry::PreservationMode;
+
     use super::*;
+
+    const OFF: Removals = Removals::As(PreservationMode::Off);
 
     fn at(second: u64) -> Now {
         Now { mono: Mono(second * 1000), wall: Wall(1_000_000 + second * 1000) }
@@ -83,29 +75,29 @@ mod tests {
     #[test]
     fn the_configured_way_returns_after_the_time() {
         let preserving = Preserving::default();
-        assert_eq!(preserving.mode(false, Mono(0)), None);
-        preserving.set(Mode::Off, Duration::from_secs(60), "test".into(), at(10));
+        assert_eq!(preserving.removals(false, Mono(0)), Removals::Configured);
+        preserving.set(OFF, Duration::from_secs(60), "test".into(), at(10));
         let in_force = preserving.in_force(at(69).mono).unwrap();
-        assert_eq!((in_force.mode, in_force.until, &*in_force.reason), (Mode::Off, at(70).wall, "test"));
-        assert_eq!(preserving.mode(false, at(70).mono), None);
+        assert_eq!((in_force.removals, in_force.until, &*in_force.reason), (OFF, at(70).wall, "test"));
+        assert_eq!(preserving.removals(false, at(70).mono), Removals::Configured);
     }
 
     #[test]
     fn the_last_word_counts() {
         let preserving = Preserving::default();
-        preserving.set(Mode::Off, Duration::from_secs(60), "one".into(), at(0));
-        preserving.set(Mode::Freeze, Duration::from_secs(5), "two".into(), at(1));
-        assert_eq!(preserving.mode(false, at(2).mono), Some(Mode::Freeze));
+        preserving.set(OFF, Duration::from_secs(60), "one".into(), at(0));
+        preserving.set(Removals::Frozen, Duration::from_secs(5), "two".into(), at(1));
+        assert_eq!(preserving.removals(false, at(2).mono), Removals::Frozen);
         preserving.clear();
-        assert_eq!(preserving.mode(false, at(2).mono), None);
+        assert_eq!(preserving.removals(false, at(2).mono), Removals::Configured);
     }
 
     #[test]
     fn a_server_that_catches_up_removes_nobody_whatever_an_operator_set() {
         let preserving = Preserving::default();
-        assert_eq!(preserving.mode(true, Mono(0)), Some(Mode::Freeze));
-        preserving.set(Mode::Off, Duration::from_secs(60), "test".into(), at(0));
-        assert_eq!(preserving.mode(true, Mono(0)), Some(Mode::Freeze));
-        assert_eq!(preserving.mode(false, Mono(0)), Some(Mode::Off));
+        assert_eq!(preserving.removals(true, Mono(0)), Removals::Frozen);
+        preserving.set(OFF, Duration::from_secs(60), "test".into(), at(0));
+        assert_eq!(preserving.removals(true, Mono(0)), Removals::Frozen);
+        assert_eq!(preserving.removals(false, Mono(0)), OFF);
     }
 }

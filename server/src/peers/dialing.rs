@@ -22,7 +22,7 @@ use super::backoff::Backoff;
 use super::refusal::Refusal;
 use super::session::{End, Ended, Session};
 use super::wire::MESSAGE_MAX;
-use super::{Peers, PeerAttempt};
+use super::{PeerAttempt, Peers};
 
 /// Time for a connection, and for the answer to its first request.
 const CONNECT: Duration = Duration::from_secs(3);
@@ -121,19 +121,24 @@ async fn redial(peers: &Arc<Peers>, address: SocketAddr, gone: &CancellationToke
 }
 
 async fn dial(peers: &Arc<Peers>, address: SocketAddr, gone: &CancellationToken) -> Ended {
-    let (outgoing, mut sent) = mpsc::channel(1);
+    let (outgoing, mut sent) = mpsc::channel::<Result<pb::Frame, Status>>(1);
     // An error ends the stream: it is told to the side that accepted by nothing else.
-    let frames = stream::poll_fn(move |context| sent.poll_recv(context));
-    let requests = frames
-        .map_while(Result::ok)
-        .map(|frame| pb::ReplicateRequest { frame: Some(frame) });
+    let frames = stream::poll_fn(move |context| sent.poll_recv(context).map(|sent| sent?.ok()));
+    let requests = frames.map(|frame| pb::ReplicateRequest { frame: Some(frame) });
     let replies = match timeout(2 * CONNECT, call(address, requests)).await {
         Ok(Ok(replies)) => replies,
         Ok(Err(status)) => return Ended { end: End::Lost(status), hello: None },
-        Err(_) => return Ended { end: End::Lost(Status::deadline_exceeded("no answer in time")), hello: None },
+        Err(_) => {
+            return Ended { end: End::Lost(Status::deadline_exceeded("no answer in time")), hello: None };
+        }
     };
     let frames = replies.map(|message| message.map(|message| message.frame.unwrap_or_default()));
-    let session = Session { peers, remote: address.ip().to_canonical(), dialed: Some(address), close: gone.child_token() };
+    let session = Session {
+        peers,
+        remote: address.ip().to_canonical(),
+        dialed: Some(address),
+        close: gone.child_token(),
+    };
     session.run(Box::pin(frames), &outgoing).await
 }
 

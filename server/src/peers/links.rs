@@ -1,6 +1,6 @@
 //! Streams that are up, and what went over them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -88,10 +88,16 @@ impl Links {
         streams.up.values().filter(|stream| !holds(stream.remote)).for_each(|stream| stream.close.cancel());
     }
 
+    /// Names of the servers with a stream.
+    pub(crate) fn nodes(&self) -> BTreeSet<String> {
+        self.streams.lock().up.values().map(|stream| stream.node.clone()).collect()
+    }
+
     /// Servers of which anything is known, with what went to and fro, and whether there is a stream.
     pub(crate) fn traffic(&self) -> Vec<(String, Arc<Traffic>, bool)> {
         let streams = self.streams.lock();
-        let of = |(node, traffic): (&String, &Arc<Traffic>)| (node.clone(), traffic.clone(), streams.is_up(node));
+        let of =
+            |(node, traffic): (&String, &Arc<Traffic>)| (node.clone(), traffic.clone(), streams.is_up(node));
         streams.traffic.iter().map(of).collect()
     }
 
@@ -130,7 +136,8 @@ mod tests {
         let links = Arc::new(Links::default());
         links.gone("b").await;
         let ip = "10.0.0.1".parse().unwrap();
-        let (first, second) = (links.enter("b", ip, CancellationToken::new()), links.enter("b", ip, CancellationToken::new()));
+        let (first, second) =
+            (links.enter("b", ip, CancellationToken::new()), links.enter("b", ip, CancellationToken::new()));
         let waiting = tokio::spawn({
             let links = links.clone();
             async move { links.gone("b").await }

@@ -23,6 +23,8 @@ mod topology;
 mod trust;
 mod wire;
 
+pub(crate) use wire::{record_of, wire_record};
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,12 +32,14 @@ use std::time::Duration;
 use axum::Router;
 use heureka_model::{Clock, Now, Wall};
 use heureka_proto::peer::v1::replication_service_server::{ReplicationServiceServer, SERVICE_NAME};
-use heureka_registry::{PeerStatus, Registry, Replicator};
+use heureka_registry::Registry;
+use heureka_registry::replication::{PeerStatus, Replicator};
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::Config;
+use crate::config::{Config, PeerConfig};
+use crate::drain::Ending;
 pub(crate) use counts::Counts;
 use dialing::Attempts;
 use links::Links;
@@ -57,7 +61,7 @@ pub struct Peers {
     members: watch::Sender<Arc<Members>>,
     attempts: Attempts,
     topology: Topology,
-    counts: Counts,
+    counts: Arc<Counts>,
     notices: Notices,
     /// Asks for a look-up of all names before its time.
     out_of_turn: Arc<Notify>,
@@ -89,7 +93,12 @@ impl PeerAttempt {
 
 impl Peers {
     /// The peers of a server; nobody is dialed before [`Self::start`].
-    pub(crate) fn new(replicator: Arc<Replicator>, clock: Arc<dyn Clock>, config: &Config, seed: u64) -> Arc<Self> {
+    pub(crate) fn new(
+        replicator: Arc<Replicator>,
+        clock: Arc<dyn Clock>,
+        config: &Config,
+        seed: u64,
+    ) -> Arc<Self> {
         Arc::new(Self {
             registry: replicator.registry().clone(),
             replicator,
@@ -99,7 +108,7 @@ impl Peers {
             members: watch::Sender::default(),
             attempts: Attempts::default(),
             topology: Topology::default(),
-            counts: Counts::default(),
+            counts: Arc::default(),
             notices: Notices::default(),
             out_of_turn: Arc::default(),
             closing: CancellationToken::new(),
@@ -108,9 +117,9 @@ impl Peers {
     }
 
     /// Looks for peers and dials them until [`Self::part`].
-    pub(crate) fn start(self: &Arc<Self>, config: &Config) {
+    pub(crate) fn start(self: &Arc<Self>, config: &PeerConfig) {
         let (members, out_of_turn) = (self.members.clone(), self.out_of_turn.clone());
-        let membership = Membership::new(&config.peer, membership::system(), members, out_of_turn);
+        let membership = Membership::new(config, membership::system(), members, out_of_turn);
         let (following, closing) = (self.clone(), self.closing.clone());
         tokio::spawn(async move {
             tokio::select! {
@@ -122,9 +131,9 @@ impl Peers {
     }
 
     /// Takes streams of peers beside other routes.
-    pub(crate) fn serve(self: &Arc<Self>, router: Router) -> Router {
-        let service = ReplicationServiceServer::new(service::Accepting(self.clone()))
-            .max_decoding_message_size(wire::MESSAGE_MAX);
+    pub(crate) fn serve(self: &Arc<Self>, router: Router, ending: &Ending) -> Router {
+        let accepting = service::Accepting { peers: self.clone(), ending: ending.clone() };
+        let service = ReplicationServiceServer::new(accepting).max_decoding_message_size(wire::MESSAGE_MAX);
         router.route_service(&format!("/{SERVICE_NAME}/{{*method}}"), service)
     }
 
@@ -151,7 +160,7 @@ impl Peers {
     #[must_use]
     pub fn unreached(&self) -> Vec<(String, String)> {
         let attempts = self.attempts.list();
-        let up = self.links.addresses();
+        let up = self.links.nodes();
         let of = |address: &SocketAddr| attempts.iter().find(|attempt| attempt.address == *address);
         let holds = |attempt: &PeerAttempt| attempt.is_self || up.contains(&attempt.node);
         let members = self.members.borrow().clone();
@@ -182,7 +191,7 @@ impl Peers {
     }
 
     /// What is counted.
-    pub(crate) fn counts(&self) -> &Counts {
+    pub(crate) fn counts(&self) -> &Arc<Counts> {
         &self.counts
     }
 
@@ -191,14 +200,9 @@ impl Peers {
         self.links.traffic()
     }
 
-    /// Waits until a peer has taken in everything written so far, or there is none; the caller limits the time.
+    /// Waits until a peer has taken in everything that was written here so far, or there is none; the caller limits the time.
     pub(crate) async fn told_all(&self) {
-        self.registry.acks().reached(self.registry.head()).await;
-    }
-
-    /// Waits, as long as `at_most`, until a peer has taken in everything written so far, when there is one.
-    pub(crate) async fn settle(&self, at_most: Duration) {
-        settle(&self.registry, at_most, &self.counts).await;
+        self.registry.acks().reached(self.registry.entered()).await;
     }
 
     /// Ends every stream and dials nobody any more.

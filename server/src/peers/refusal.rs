@@ -1,7 +1,7 @@
 //! Why a replication stream is refused or ended, as the two servers tell each other. The catalogue for readers is
 //! `docs/replication.md`.
 
-use heureka_registry::Declined;
+use heureka_registry::replication::Declined;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
@@ -94,9 +94,12 @@ impl Refusal {
             Self::Untrusted => Code::PermissionDenied,
             Self::HelloExpected | Self::BrokenStream => Code::InvalidArgument,
             Self::HelloLate => Code::DeadlineExceeded,
-            Self::OtherCluster | Self::OwnNode | Self::NameTaken | Self::NodeAlive | Self::Protocol | Self::Clock => {
-                Code::FailedPrecondition
-            }
+            Self::OtherCluster
+            | Self::OwnNode
+            | Self::NameTaken
+            | Self::NodeAlive
+            | Self::Protocol
+            | Self::Clock => Code::FailedPrecondition,
             Self::Duplicate => Code::AlreadyExists,
             Self::TooMany => Code::ResourceExhausted,
             Self::Replaced => Code::Aborted,

@@ -8,12 +8,12 @@ use std::time::Duration;
 use futures_util::{Stream, StreamExt as _};
 use heureka_model::Invalid;
 use heureka_proto::peer::v1 as pb;
-use heureka_registry::{Declined, Fault, Frame, Hello, Link};
+use heureka_registry::replication::{Declined, Fault, Frame, Hello, Link};
 use prost::Message as _;
 use tokio::sync::mpsc::Sender;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tonic::Status;
+use tonic::{Code, Status};
 
 use super::links::{Traffic, Up};
 use super::refusal::Refusal;
@@ -53,6 +53,8 @@ pub(super) enum End {
     LateHello,
     /// It said what no server says.
     Faulty(Fault),
+    /// What it said cannot be read, or is too long.
+    Unreadable(Status),
 }
 
 /// A stream that is to be carried.
@@ -91,7 +93,7 @@ impl Session<'_> {
             first = timeout(HELLO, incoming.next()) => first.map_err(|_| End::LateHello)?,
             () = self.close.cancelled() => return Err(End::Left),
         };
-        let first = first.ok_or(End::Closed)?.map_err(End::Lost)?;
+        let first = first.ok_or(End::Closed)?.map_err(End::broken)?;
         let mut hello = wire::hello(first).map_err(End::BadHello)?;
         hello.address = self.address_of(&hello.address);
         Ok(hello)
@@ -116,6 +118,9 @@ impl Session<'_> {
             Err(declined) => return End::Declined(declined),
         };
         let up = self.peers.links.enter(&hello.node, self.remote, self.close.clone());
+        if let Some(dialed) = self.dialed {
+            self.peers.reached(dialed, &hello.node, now.wall);
+        }
         tracing::info!(node = %hello.node, address = %hello.address, dialed, "peer connected");
         let mut carrier = Carrier { peers: self.peers, link, up, waiting: Vec::new() };
         let end = carrier.carry(incoming, outgoing, &self.close).await;
@@ -149,7 +154,7 @@ impl Carrier<'_> {
                         Some(Ok(message)) => if let Err(fault) = self.take_in(message) {
                             return End::Faulty(fault);
                         },
-                        Some(Err(status)) => return End::Lost(status),
+                        Some(Err(status)) => return End::broken(status),
                         None => return End::Closed,
                     }
                 }
@@ -206,6 +211,19 @@ impl Carrier<'_> {
 }
 
 impl End {
+    /// The end of a stream that gave an error. Where the error names no cause, it is not the transport's, and where it
+    /// has no details it is not the other server's: then it was made while a message was read.
+    fn broken(status: Status) -> Self {
+        let caused = std::error::Error::source(&status).is_some();
+        match status.code() {
+            Code::InvalidArgument | Code::OutOfRange if status.details().is_empty() => {
+                Self::Unreadable(status)
+            }
+            Code::Internal if status.details().is_empty() && !caused => Self::Unreadable(status),
+            _ => Self::Lost(status),
+        }
+    }
+
     /// What the other side is told of it; nothing where it knows.
     pub(super) fn refusal(&self) -> Option<Refusal> {
         match self {
@@ -216,7 +234,7 @@ impl End {
             Self::Declined(declined) => Some(declined.into()),
             Self::BadHello(_) => Some(Refusal::HelloExpected),
             Self::LateHello => Some(Refusal::HelloLate),
-            Self::Faulty(_) => Some(Refusal::BrokenStream),
+            Self::Faulty(_) | Self::Unreadable(_) => Some(Refusal::BrokenStream),
         }
     }
 }
@@ -226,7 +244,7 @@ impl std::fmt::Display for End {
         match self {
             Self::Closed => f.write_str("the other side ended the stream"),
             Self::Lost(status) if status.message().is_empty() => status.code().fmt(f),
-            Self::Lost(status) => f.write_str(status.message()),
+            Self::Lost(status) | Self::Unreadable(status) => f.write_str(status.message()),
             Self::Silent => f.write_str("nothing came for too long"),
             Self::Left => f.write_str("this server ends the stream"),
             Self::Replaced => f.write_str("the peer came back on another stream"),

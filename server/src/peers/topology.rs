@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use heureka_model::Mono;
-use heureka_registry::PeerStatus;
+use heureka_registry::replication::PeerStatus;
 use parking_lot::Mutex;
 
 /// How long a stream has to be missing before it is told: the news of a server that came or went takes its time.
@@ -50,8 +50,10 @@ impl Topology {
 
 /// Each pair once, unless both say that they lack the other: then from the lesser name.
 fn missing(own: &str, peers: &[PeerStatus]) -> BTreeSet<MissingLink> {
-    let mut says: BTreeMap<&str, BTreeSet<&str>> =
-        peers.iter().map(|peer| (&*peer.node, peer.state.connected.iter().map(String::as_str).collect())).collect();
+    let mut says: BTreeMap<&str, BTreeSet<&str>> = peers
+        .iter()
+        .map(|peer| (&*peer.node, peer.state.connected.iter().map(String::as_str).collect()))
+        .collect();
     says.insert(own, peers.iter().map(|peer| &*peer.node).collect());
     let everybody: BTreeSet<&str> = says.keys().copied().chain(says.values().flatten().copied()).collect();
     let mut missing = BTreeSet::new();
@@ -69,13 +71,17 @@ fn missing(own: &str, peers: &[PeerStatus]) -> BTreeSet<MissingLink> {
 
 #[cfg(test)]
 mod tests {
-    use heureka_registry::State;
+    use heureka_registry::replication::State;
 
     use super::*;
 
     fn peer(node: &str, connected: &[&str]) -> PeerStatus {
         let connected = connected.iter().map(|name| (*name).to_owned()).collect();
-        PeerStatus { node: node.into(), state: State { connected, ..State::default() }, ..PeerStatus::default() }
+        PeerStatus {
+            node: node.into(),
+            state: State { connected, ..State::default() },
+            ..PeerStatus::default()
+        }
     }
 
     fn named(own: &str, peers: &[PeerStatus]) -> Vec<String> {

@@ -12,7 +12,7 @@ use heureka_model::{Invalid, Problem};
 use heureka_proto::admin::v1;
 use heureka_proto::admin::v1::admin_service_server::AdminService;
 use heureka_proto::convert::{BorrowedKey, duration, timestamp};
-use heureka_registry::{Claim, Origin};
+use heureka_registry::{Claim, Origin, PreservationMode as Mode, Removals};
 use tonic::{Request, Response, Status};
 
 use self::audit::{Act, audited};
@@ -22,7 +22,7 @@ use super::lists::bounded_size;
 use super::seats::{Sitter, Watches};
 use super::status::{Fault, Reason};
 use crate::drain;
-use crate::life::{Mode, Peers, Preserving};
+use crate::life::{Cluster, Preserving};
 use crate::persist;
 
 const DEFAULT_PAGE: usize = 500;
@@ -37,7 +37,7 @@ const MAX_GRACE: Duration = Duration::from_hours(1);
 #[derive(Clone)]
 pub(crate) struct Office {
     /// The other servers.
-    pub(crate) peers: Peers,
+    pub(crate) cluster: Cluster,
     /// Way of self-preservation in force.
     pub(crate) preserving: Arc<Preserving>,
     /// Makes the server leave.
@@ -65,7 +65,7 @@ impl AdminService for Admin {
     }
 
     async fn list_peers(&self, _: Request<v1::ListPeersRequest>) -> Answer<v1::ListPeersResponse> {
-        let mut peers = (self.office.peers)(self.core.now());
+        let mut peers = (self.office.cluster.known)(self.core.now());
         peers.sort_by(|one, other| one.uri.cmp(&other.uri));
         Ok(Response::new(v1::ListPeersResponse { peers }))
     }
@@ -137,13 +137,13 @@ impl Admin {
 
     fn preserve(&self, request: &v1::SetSelfPreservationRequest) -> Result<(), Fault> {
         reason(&request.reason)?;
-        let Some(mode) = mode(request.mode).map_err(Fault::request)? else {
+        let Some(removals) = removals(request.mode).map_err(Fault::request)? else {
             self.office.preserving.clear();
             return Ok(());
         };
         let ttl = request.ttl.as_ref().ok_or_else(|| Fault::request(Invalid::missing("ttl")))?;
         let ttl = between("ttl", ttl, Duration::from_millis(1), MAX_TTL)?;
-        self.office.preserving.set(mode, ttl, request.reason.clone(), self.core.now());
+        self.office.preserving.set(removals, ttl, request.reason.clone(), self.core.now());
         Ok(())
     }
 
@@ -201,13 +201,13 @@ fn between(
 }
 
 /// Nothing is the configured way.
-fn mode(number: i32) -> Result<Option<Mode>, Invalid> {
+fn removals(number: i32) -> Result<Option<Removals>, Invalid> {
     match v1::SelfPreservationMode::try_from(number) {
         Ok(v1::SelfPreservationMode::Unspecified) => Ok(None),
-        Ok(v1::SelfPreservationMode::Budget) => Ok(Some(Mode::Budget)),
-        Ok(v1::SelfPreservationMode::Eureka) => Ok(Some(Mode::Eureka)),
-        Ok(v1::SelfPreservationMode::Off) => Ok(Some(Mode::Off)),
-        Ok(v1::SelfPreservationMode::Freeze) => Ok(Some(Mode::Freeze)),
+        Ok(v1::SelfPreservationMode::Budget) => Ok(Some(Removals::As(Mode::Budget))),
+        Ok(v1::SelfPreservationMode::Eureka) => Ok(Some(Removals::As(Mode::Eureka))),
+        Ok(v1::SelfPreservationMode::Off) => Ok(Some(Removals::As(Mode::Off))),
+        Ok(v1::SelfPreservationMode::Freeze) => Ok(Some(Removals::Frozen)),
         Err(_) => Err(Invalid::new("mode", Problem::OutOfRange { value: number.into(), min: 0, max: 4 })),
     }
 }

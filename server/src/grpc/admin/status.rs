@@ -3,10 +3,10 @@
 use heureka_model::{Selectors, SetDigest};
 use heureka_proto::admin::v1;
 use heureka_proto::convert::timestamp;
-use heureka_registry::{PreservationMode, Registry, Start, Stats, Subscription};
+use heureka_registry::{PreservationMode, Registry, Removals, Start, Stats, Subscription};
 
 use super::Admin;
-use crate::life::{InForce, Mode, State};
+use crate::life::State;
 use crate::persist;
 
 /// Attempts to find the registry at rest for the moment that a digest takes.
@@ -18,7 +18,8 @@ impl Admin {
         let (registry, stats) = (&core.registry, core.registry.stats());
         let digest = digest(registry).await;
         let set = self.office.preserving.in_force(now.mono);
-        let in_force = mode(&registry.config().preservation.mode, set.as_ref(), core.life.state());
+        let removals = self.office.preserving.removals(!core.life.serves_readers(), now.mono);
+        let in_force = mode(removals, registry.config().preservation.mode);
         v1::GetServerStatusResponse {
             header: core.header(registry.head(), now),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -64,15 +65,16 @@ fn state(state: State) -> v1::ServerState {
     }
 }
 
-fn mode(configured: &PreservationMode, set: Option<&InForce>, state: State) -> v1::SelfPreservationMode {
-    if state < State::Ready {
-        return v1::SelfPreservationMode::Freeze;
-    }
-    match (set.map(|set| set.mode), configured) {
-        (Some(Mode::Freeze), _) => v1::SelfPreservationMode::Freeze,
-        (Some(Mode::Budget), _) | (None, PreservationMode::Budget) => v1::SelfPreservationMode::Budget,
-        (Some(Mode::Eureka), _) | (None, PreservationMode::Eureka) => v1::SelfPreservationMode::Eureka,
-        (Some(Mode::Off), _) | (None, PreservationMode::Off) => v1::SelfPreservationMode::Off,
+fn mode(removals: Removals, configured: PreservationMode) -> v1::SelfPreservationMode {
+    let mode = match removals {
+        Removals::Frozen => return v1::SelfPreservationMode::Freeze,
+        Removals::As(mode) => mode,
+        Removals::Configured => configured,
+    };
+    match mode {
+        PreservationMode::Budget => v1::SelfPreservationMode::Budget,
+        PreservationMode::Eureka => v1::SelfPreservationMode::Eureka,
+        PreservationMode::Off => v1::SelfPreservationMode::Off,
     }
 }
 

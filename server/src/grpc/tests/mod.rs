@@ -69,7 +69,7 @@ impl Server {
         let registry = Arc::new(Registry::new(config, seeds, clock.now()));
         let drain = CancellationToken::new();
         let office = Office {
-            peers: Cluster::alone().peers,
+            cluster: Cluster::alone(),
             preserving: Arc::default(),
             request: Request::default(),
             store: None,
@@ -85,6 +85,7 @@ impl Server {
             limits,
             office: office.clone(),
             proxies: Arc::new([]),
+            counts: Arc::default(),
         };
         let grpc = Grpc::new(deps).await.unwrap();
         Self { registry, clock, life, drain, office, grpc }

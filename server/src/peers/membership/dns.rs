@@ -189,7 +189,9 @@ pub(super) mod tests {
 
     #[test]
     fn answers_give_hosts_and_ports() {
-        let Answer::Whole(found) = super::answer(&good(), 7, "_HEUREKA._tcp.example.com.").unwrap() else { panic!() };
+        let Answer::Whole(found) = super::answer(&good(), 7, "_HEUREKA._tcp.example.com.").unwrap() else {
+            panic!()
+        };
         assert_eq!(found[1], Target { host: "b.example.com".into(), port: 2 });
         let mut missing = good();
         missing[3] |= 3;

@@ -33,7 +33,8 @@ const OUT_OF_TURN: Duration = Duration::from_secs(1);
 pub(crate) struct Members(BTreeMap<PeerAddress, BTreeSet<SocketAddr>>);
 
 /// Looks up what a name means.
-pub(crate) type Resolve = Arc<dyn Fn(PeerAddress) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
+pub(crate) type Resolve =
+    Arc<dyn Fn(PeerAddress) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
 
 /// Keeps the members up to date.
 pub(crate) struct Membership {
@@ -110,7 +111,8 @@ impl Membership {
         let names: BTreeSet<_> = self.fixed.iter().chain(from_file).cloned().collect();
         let known = self.members.borrow().clone();
         let wanted = |name: &PeerAddress| all || known.0.get(name).is_none_or(BTreeSet::is_empty);
-        let looked_up = join_all(names.iter().filter(|name| wanted(name)).map(|name| self.look_up(name))).await;
+        let looked_up =
+            join_all(names.iter().filter(|name| wanted(name)).map(|name| self.look_up(name))).await;
         let mut members: BTreeMap<_, _> = names
             .into_iter()
             .map(|name| {
@@ -127,7 +129,10 @@ impl Membership {
         self.publish(Members(members));
     }
 
-    fn look_up(&self, name: &PeerAddress) -> impl Future<Output = (PeerAddress, io::Result<Vec<SocketAddr>>)> + use<> {
+    fn look_up(
+        &self,
+        name: &PeerAddress,
+    ) -> impl Future<Output = (PeerAddress, io::Result<Vec<SocketAddr>>)> + use<> {
         let (name, looking) = (name.clone(), (self.resolve)(name.clone()));
         async move {
             let outcome = timeout(PATIENCE, looking).await;
@@ -136,7 +141,11 @@ impl Membership {
     }
 
     /// New addresses of a name, when there are any. A failure is told once, and so is its end.
-    fn judge(&mut self, name: &PeerAddress, outcome: io::Result<Vec<SocketAddr>>) -> Option<BTreeSet<SocketAddr>> {
+    fn judge(
+        &mut self,
+        name: &PeerAddress,
+        outcome: io::Result<Vec<SocketAddr>>,
+    ) -> Option<BTreeSet<SocketAddr>> {
         let problem = match outcome {
             Ok(addresses) if !addresses.is_empty() => {
                 if self.failing.remove(name) {
@@ -218,7 +227,11 @@ mod tests {
         })
     }
 
-    fn membership(list: &[&str], file: &str, answers: &Answers) -> (Membership, watch::Receiver<Arc<Members>>) {
+    fn membership(
+        list: &[&str],
+        file: &str,
+        answers: &Answers,
+    ) -> (Membership, watch::Receiver<Arc<Members>>) {
         let list = list.iter().map(|peer| PeerAddress::read(peer).unwrap()).collect();
         let config = PeerConfig { list, file: file.into(), ..PeerConfig::default() };
         let (sender, members) = watch::channel(Arc::default());
@@ -280,7 +293,10 @@ mod tests {
     async fn peers_come_and_go_with_the_file() {
         let answers = Answers::default();
         for name in ["b", "c"] {
-            answers.lock().insert(format!("{name}:1"), Ok(vec![address(&format!("10.0.0.{}:1", name.len() + usize::from(name == "c")))]));
+            answers.lock().insert(
+                format!("{name}:1"),
+                Ok(vec![address(&format!("10.0.0.{}:1", name.len() + usize::from(name == "c")))]),
+            );
         }
         let mut file = tempfile::NamedTempFile::new().unwrap();
         writeln!(file, "b:1").unwrap();
@@ -299,6 +315,9 @@ mod tests {
         let same = BTreeSet::from([address("[::ffff:10.0.0.1]:1"), address("10.0.0.2:1")]);
         let members = Members(BTreeMap::from([(name("a:1"), same.clone()), (name("b:1"), same)]));
         assert_eq!(members.addresses().len(), 2);
-        assert_eq!(members.hosts(), BTreeSet::from(["10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap()]));
+        assert_eq!(
+            members.hosts(),
+            BTreeSet::from(["10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap()])
+        );
     }
 }

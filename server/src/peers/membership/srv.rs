@@ -55,7 +55,8 @@ async fn ask_all(name: &str, servers: &[SocketAddr]) -> io::Result<Vec<Target>> 
 async fn ask(name: &str, server: SocketAddr) -> io::Result<Vec<Target>> {
     let id: u16 = rand::random();
     let question = dns::question(id, name)?;
-    let any: IpAddr = if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let any: IpAddr =
+        if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0)).await?;
     socket.connect(server).await?;
     socket.send(&question).await?;
@@ -119,7 +120,8 @@ mod tests {
 
     #[test]
     fn name_servers_are_read_from_the_systems_file() {
-        let conf = "# made by hand\nsearch x\nnameserver 10.0.0.1\n nameserver ::1 # second\nnameserver nobody\n";
+        let conf =
+            "# made by hand\nsearch x\nnameserver 10.0.0.1\n nameserver ::1 # second\nnameserver nobody\n";
         assert_eq!(servers(conf), ["10.0.0.1:53".parse().unwrap(), "[::1]:53".parse().unwrap()]);
     }
 

@@ -7,9 +7,9 @@ use heureka_model::{
 use heureka_proto::convert::status;
 use heureka_proto::peer::v1 as pb;
 use heureka_proto::v1;
-use heureka_registry::{
+use heureka_registry::replication::{
     Applied, BUCKETS, Beaten, Binding, Bucket, BucketEntries, Content, DigestEntry, Frame, GROUPS, Hello,
-    KeyState, Outgoing, OwnerState, Position, Records, Renewals, State, Summary,
+    KeyState, Outgoing, OwnerState, Position, Records, Renewals, State, Summary, Versions,
 };
 use pb::frame::Kind;
 use prost::Message;
@@ -97,6 +97,8 @@ impl Reader<'_> {
             Kind::Groups(sent) => Frame::Groups(self.groups(sent.sums)?),
             Kind::Buckets(sent) => Frame::Buckets(self.buckets(&sent)),
             Kind::Summary(sent) => Frame::Summary(self.summary(&sent)),
+            Kind::Inspect(sent) => Frame::Inspect(self.groups(sent.sums)?),
+            Kind::Versions(sent) => Frame::Versions(self.versions(&sent)),
             Kind::Ack(sent) => Frame::Ack(applied(sent)),
             Kind::Drain(_) => Frame::Drain,
         };
@@ -174,6 +176,18 @@ impl Reader<'_> {
         Summary { buckets: self.entries("buckets", &sent.buckets, bucket), reply: sent.reply }
     }
 
+    fn versions(&mut self, sent: &pb::Versions) -> Versions {
+        let limits = self.limits;
+        let versions = self.entries("versions", &sent.versions, |wire: pb::KeyVersion| {
+            let version = wire.version.ok_or_else(|| Invalid::missing("version"))?;
+            Ok((key(wire.key, limits)?, version.into()))
+        });
+        let numbers = sent.groups.iter().filter_map(|number| u16::try_from(*number).ok());
+        let groups: Vec<_> = numbers.filter(|number| usize::from(*number) < GROUPS).collect();
+        self.cut("groups", groups.len(), sent.groups.len());
+        Versions { versions, complete: sent.complete, groups }
+    }
+
     /// Every entry that can be used.
     fn entries<W: Message + Default, M>(
         &mut self,
@@ -208,7 +222,7 @@ impl Reader<'_> {
     }
 }
 
-fn record(wire: pb::Record, limits: &Limits) -> Result<Outgoing, Invalid> {
+pub(crate) fn record(wire: pb::Record, limits: &Limits) -> Result<Outgoing, Invalid> {
     let key = key(wire.key, limits)?;
     let content = wire.content.ok_or_else(|| Invalid::missing("content"))?;
     let (overlay_stamp, overlay) = wire.overlay.map_or(Ok(Default::default()), operators)?;

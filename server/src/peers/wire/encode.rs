@@ -1,13 +1,13 @@
 //! Frames on their way out.
 
 use bytes::Bytes;
-use heureka_model::{InstanceKey, Overlay, Stamp};
+use heureka_model::{InstanceKey, Overlay, Stamp, Version};
 use heureka_proto::convert::status_number;
 use heureka_proto::peer::v1 as pb;
 use heureka_proto::v1;
-use heureka_registry::{
+use heureka_registry::replication::{
     Applied, Beaten, Binding, Bucket, BucketEntries, Content, Frame, Hello, KeyState, Outgoing, Position,
-    Records, Renewals, State, Summary,
+    Records, Renewals, State, Summary, Versions,
 };
 use pb::frame::Kind;
 use prost::Message;
@@ -27,6 +27,7 @@ pub(crate) fn encode(frame: Frame) -> Vec<pb::Frame> {
         Frame::Want(sent) => keys(sent, |keys| Kind::Want(pb::Want { keys })),
         Frame::Probe(sent) => keys(sent, |keys| Kind::Probe(pb::Probe { keys })),
         Frame::Summary(sent) => summary(sent),
+        Frame::Versions(sent) => versions(sent),
         other => vec![single(other)],
     };
     kinds.into_iter().map(|kind| pb::Frame { kind: Some(kind) }).collect()
@@ -39,12 +40,16 @@ fn single(frame: Frame) -> Kind {
         Frame::Pull => Kind::Pull(pb::Pull {}),
         Frame::State(sent) => Kind::State(state(sent)),
         Frame::Groups(sums) => Kind::Groups(pb::Groups { sums }),
+        Frame::Inspect(sums) => Kind::Inspect(pb::Groups { sums }),
         Frame::Buckets(sent) => Kind::Buckets(buckets(&sent)),
         Frame::Ack(sent) => Kind::Ack(applied(sent)),
         Frame::Drain => Kind::Drain(pb::Drain {}),
-        Frame::Records(_) | Frame::Renewals(_) | Frame::Want(_) | Frame::Probe(_) | Frame::Summary(_) => {
-            unreachable!("invariant: these go in pieces")
-        }
+        Frame::Records(_)
+        | Frame::Renewals(_)
+        | Frame::Want(_)
+        | Frame::Probe(_)
+        | Frame::Summary(_)
+        | Frame::Versions(_) => unreachable!("invariant: these go in pieces"),
     }
 }
 
@@ -78,7 +83,7 @@ fn records(sent: Records) -> Vec<Kind> {
     kinds
 }
 
-fn record(sent: Outgoing) -> pb::Record {
+pub(crate) fn record(sent: Outgoing) -> pb::Record {
     let Outgoing { state: KeyState { key, owner, overlay_stamp, overlay }, age, beaten } = sent;
     pb::Record {
         key: Some(key.into()),
@@ -161,6 +166,22 @@ fn summary(sent: Summary) -> Vec<Kind> {
     pieces(sent.buckets.into_iter().map(bucket), |buckets| {
         Kind::Summary(pb::Summary { buckets, reply: sent.reply })
     })
+}
+
+/// Of the pieces only the last says that all are told.
+fn versions(sent: Versions) -> Vec<Kind> {
+    let entry = |(key, version): (InstanceKey, Version)| pb::KeyVersion {
+        key: Some(key.into()),
+        version: Some(version.into()),
+    };
+    let mut kinds = pieces(sent.versions.into_iter().map(entry), |versions| {
+        Kind::Versions(pb::Versions { versions, ..pb::Versions::default() })
+    });
+    if let Some(Kind::Versions(last)) = kinds.last_mut() {
+        last.complete = sent.complete;
+        last.groups = sent.groups.into_iter().map(u32::from).collect();
+    }
+    kinds
 }
 
 /// At least one piece, none larger than a frame unless it has a single entry.

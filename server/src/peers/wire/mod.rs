@@ -9,8 +9,8 @@ mod encode;
 
 use std::time::Duration;
 
-pub(crate) use decode::{Decoded, decode, hello};
-pub(crate) use encode::encode;
+pub(crate) use decode::{decode, hello, record as record_of};
+pub(crate) use encode::{encode, record as wire_record};
 
 /// Size of a message that is sent, unless a single record is larger.
 pub(crate) const FRAME_BYTES: usize = 256 << 10;
@@ -33,16 +33,17 @@ fn age(units: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use heureka_model::{
-        DrainPlan, Instance, InstanceKey, Limits, Overlay, Port, Stamp, Status, StatusOverride, Wall,
+        DrainPlan, Instance, InstanceKey, Limits, Overlay, Port, Stamp, Status, StatusOverride, Version, Wall,
     };
     use heureka_proto::peer::v1 as pb;
-    use heureka_registry::{
-        Applied, Beaten, Binding, Bucket, BucketEntries, Content, DigestEntry, Frame, GROUPS, Hello, KeyState,
-        Outgoing, OwnerState, Position, Records, Renewals, State, Summary,
+    use heureka_registry::replication::{
+        Applied, Beaten, Binding, Bucket, BucketEntries, Content, DigestEntry, Frame, GROUPS, Hello,
+        KeyState, Outgoing, OwnerState, Position, Records, Renewals, State, Summary, Versions,
     };
     use proptest::prelude::*;
     use prost::Message as _;
 
+    use super::decode::Decoded;
     use super::*;
 
     fn key(id: &str) -> InstanceKey {
@@ -82,8 +83,7 @@ mod tests {
     fn frames() -> Vec<Frame> {
         let position = Position { boot: 1, clock: 2 };
         let applied = Applied { boot: 3, revision: 4 };
-        let records =
-            vec![live("a", 10), record("b", Content::Cancelled), record("c", Content::Expired)];
+        let records = vec![live("a", 10), record("b", Content::Cancelled), record("c", Content::Expired)];
         let entry = DigestEntry { key: 5, entry: 6 };
         vec![
             Frame::Hello(Hello {
@@ -117,7 +117,7 @@ mod tests {
             Frame::Want(vec![key("a"), key("b")]),
             Frame::Probe(vec![key("c")]),
             Frame::State(State {
-                root: 1,
+                root: Some(1),
                 ready: true,
                 protecting: true,
                 draining: true,
@@ -130,6 +130,12 @@ mod tests {
             Frame::Summary(Summary {
                 buckets: vec![BucketEntries { number: 7, entries: vec![entry, entry] }],
                 reply: true,
+            }),
+            Frame::Inspect((0..GROUPS as u64).collect()),
+            Frame::Versions(Versions {
+                versions: vec![(key("a"), Version { owner: 1, ..Version::default() })],
+                complete: true,
+                groups: vec![0, 63],
             }),
             Frame::Ack(applied),
             Frame::Drain,
@@ -284,7 +290,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn damaged_frames_never_panic(which in 0..12_usize, at in any::<prop::sample::Index>(), flip in 1..=255_u8) {
+        fn damaged_frames_never_panic(which in 0..14_usize, at in any::<prop::sample::Index>(), flip in 1..=255_u8) {
             let sent = encode(frames().swap_remove(which));
             let mut bytes = sent[0].encode_to_vec();
             let at = at.index(bytes.len());
