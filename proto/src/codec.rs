@@ -222,9 +222,9 @@ macro_rules! of_operators {
 }
 
 of_operators! {
-    GetServerStatusRequest ListPeersRequest ListWatchersRequest EvictInstanceRequest
+    GetServerStatusRequest ListPeersRequest ListWatchersRequest DiffPeerRequest EvictInstanceRequest
     SetSelfPreservationRequest DrainServerRequest
-    GetServerStatusResponse ListPeersResponse ListWatchersResponse EvictInstanceResponse
+    GetServerStatusResponse ListPeersResponse ListWatchersResponse DiffPeerResponse EvictInstanceResponse
     SetSelfPreservationResponse DrainServerResponse
 }
 

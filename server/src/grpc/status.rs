@@ -39,6 +39,8 @@ pub(super) enum Reason {
     TooManyInstances,
     TooManyWatches,
     LoopbackOnly,
+    PeerNotFound,
+    PeerBusy,
     Syncing,
     Draining,
     Stalled,
@@ -47,7 +49,7 @@ pub(super) enum Reason {
 
 impl Reason {
     #[cfg(test)]
-    pub(super) const ALL: [Self; 24] = [
+    pub(super) const ALL: [Self; 26] = [
         Self::InvalidInstance,
         Self::MetadataTooLarge,
         Self::InvalidRequest,
@@ -68,6 +70,8 @@ impl Reason {
         Self::TooManyInstances,
         Self::TooManyWatches,
         Self::LoopbackOnly,
+        Self::PeerNotFound,
+        Self::PeerBusy,
         Self::Syncing,
         Self::Draining,
         Self::Stalled,
@@ -96,6 +100,8 @@ impl Reason {
             Self::TooManyInstances => "TOO_MANY_INSTANCES",
             Self::TooManyWatches => "TOO_MANY_WATCHES",
             Self::LoopbackOnly => "LOOPBACK_ONLY",
+            Self::PeerNotFound => "PEER_NOT_FOUND",
+            Self::PeerBusy => "PEER_BUSY",
             Self::Syncing => "SYNCING",
             Self::Draining => "DRAINING",
             Self::Stalled => "STALLED",
@@ -114,14 +120,14 @@ impl Reason {
             | Self::UnsupportedFeature
             | Self::TooManyItems
             | Self::MalformedMessage => Code::InvalidArgument,
-            Self::LeaseNotFound | Self::InstanceNotFound => Code::NotFound,
+            Self::LeaseNotFound | Self::InstanceNotFound | Self::PeerNotFound => Code::NotFound,
             Self::LoopbackOnly => Code::PermissionDenied,
             Self::InstanceOutdated => Code::FailedPrecondition,
             Self::StaleVersion | Self::VersionMismatch => Code::Aborted,
             Self::InstanceExists => Code::AlreadyExists,
             Self::ResumeTokenExpired => Code::OutOfRange,
             Self::MessageTooLarge | Self::TooManyInstances | Self::TooManyWatches => Code::ResourceExhausted,
-            Self::Syncing | Self::Draining | Self::Stalled => Code::Unavailable,
+            Self::PeerBusy | Self::Syncing | Self::Draining | Self::Stalled => Code::Unavailable,
             Self::DeadlineExceeded => Code::DeadlineExceeded,
         }
     }
@@ -129,7 +135,7 @@ impl Reason {
     const fn retry_after(self) -> Option<Duration> {
         match self {
             Self::TooManyInstances | Self::TooManyWatches => Some(RETRY_WHEN_FULL),
-            Self::Syncing | Self::Draining | Self::Stalled => Some(RETRY_ELSEWHERE),
+            Self::PeerBusy | Self::Syncing | Self::Draining | Self::Stalled => Some(RETRY_ELSEWHERE),
             _ => None,
         }
     }

@@ -1,6 +1,7 @@
 //! `AdminService`: whoever runs this server, on its machine.
 
 mod audit;
+mod differences;
 mod gate;
 mod status;
 
@@ -16,6 +17,7 @@ use heureka_registry::{Claim, Origin, PreservationMode as Mode, Removals};
 use tonic::{Request, Response, Status};
 
 use self::audit::{Act, audited};
+use self::differences::Differences;
 pub(super) use self::gate::Loopback;
 use super::core::Core;
 use super::lists::bounded_size;
@@ -57,6 +59,8 @@ type Answer<T> = Result<Response<T>, Status>;
 
 #[tonic::async_trait]
 impl AdminService for Admin {
+    type DiffPeerStream = Differences;
+
     async fn get_server_status(
         &self,
         _: Request<v1::GetServerStatusRequest>,
@@ -75,6 +79,10 @@ impl AdminService for Admin {
         request: Request<v1::ListWatchersRequest>,
     ) -> Answer<v1::ListWatchersResponse> {
         Ok(Response::new(self.watchers(request.get_ref())?))
+    }
+
+    async fn diff_peer(&self, request: Request<v1::DiffPeerRequest>) -> Answer<Differences> {
+        Ok(Response::new(self.differences(request.get_ref()).await?))
     }
 
     async fn evict_instance(

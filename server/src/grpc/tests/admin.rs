@@ -170,6 +170,32 @@ async fn an_operator_makes_the_server_leave() {
     assert_eq!(server.office.request.asked().await, Some(Duration::from_secs(7)));
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_differences_to_a_peer_are_told_key_by_key() {
+    let (asker, answer) = tokio::sync::oneshot::channel();
+    let answer = Mutex::new(Some(answer));
+    let peer = operation::Peer { node_id: "n2".into(), connected: true, ..Default::default() };
+    let mut cluster = Cluster::alone();
+    cluster.known = Arc::new(move |_| vec![peer.clone()]);
+    cluster.differences = Arc::new(move |node| answer.lock().take().filter(|_| node == "n2"));
+    let server = Server::among(cluster, Rules::default()).await;
+    let diff = async |node: &str| {
+        operator(&server).diff_peer(operation::DiffPeerRequest { node_id: node.into() }).await
+    };
+    let version = heureka_model::Version { owner: 7, ..Default::default() };
+    let (local, remote) = (None, Some(version));
+    let difference = heureka_registry::replication::Difference { key: key("WEB", "a").into(), local, remote };
+    asker.send(vec![difference]).unwrap();
+    let mut told = diff("n2").await.unwrap().into_inner();
+    let first = told.message().await.unwrap().unwrap();
+    assert_eq!((first.key, first.local), (Some(key("WEB", "a")), None));
+    assert_eq!(first.remote, Some(version.into()));
+    assert_eq!(told.message().await.unwrap(), None);
+    assert_refused(diff("n2").await.map(drop), Code::Unavailable, "PEER_BUSY", "");
+    assert_refused(diff("n3").await.map(drop), Code::NotFound, "PEER_NOT_FOUND", "");
+    assert_refused(diff("").await.map(drop), Code::InvalidArgument, "INVALID_REQUEST", "node_id");
+}
+
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 

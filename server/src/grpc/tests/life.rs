@@ -3,17 +3,18 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
+use crate::life::Seen;
 
 /// A server with a peer that is not ready until told.
 async fn syncing() -> (Server, Arc<AtomicBool>) {
     let ready = Arc::new(AtomicBool::new(false));
     let told = ready.clone();
-    let neighbours: Neighbours = Arc::new(move |_| {
+    let mut cluster = Cluster::alone();
+    cluster.seen = Arc::new(move |_| {
         let ready = told.load(Ordering::Relaxed);
         Seen { configured: true, reachable: true, ready, synced: ready }
     });
-    let (config, limits) = (Config::default(), Limits::default());
-    let server = Server::with_rules(WAITING, neighbours, config, limits, SEEDS, "blue").await;
+    let server = Server::among(cluster, WAITING).await;
     (server, ready)
 }
 

@@ -23,7 +23,7 @@ use tonic_types::StatusExt as _;
 
 use super::{Deps, Grpc, Identity, Limits, Office};
 use crate::drain::Request;
-use crate::life::{Cluster, Life, Neighbours, Rules, Seen};
+use crate::life::{Cluster, Life, Rules};
 
 const SEEDS: Seeds = Seeds { boot: 77, hash: 1, shuffle: 2 };
 
@@ -52,14 +52,17 @@ impl Server {
     }
 
     async fn with(config: Config, limits: Limits, seeds: Seeds, cluster: &str) -> Self {
-        let alone = Arc::new(|_| Seen::default());
-        Self::with_rules(Rules::default(), alone, config, limits, seeds, cluster).await
+        Self::with_peers(Cluster::alone(), Rules::default(), config, limits, seeds, cluster).await
     }
 
-    /// A server that sees these peers.
-    async fn with_rules(
+    /// A server among others.
+    async fn among(peers: Cluster, rules: Rules) -> Self {
+        Self::with_peers(peers, rules, Config::default(), Limits::default(), SEEDS, "blue").await
+    }
+
+    async fn with_peers(
+        peers: Cluster,
         rules: Rules,
-        neighbours: Neighbours,
         config: Config,
         limits: Limits,
         seeds: Seeds,
@@ -68,13 +71,9 @@ impl Server {
         let clock = Arc::new(PausedClock(tokio::time::Instant::now()));
         let registry = Arc::new(Registry::new(config, seeds, clock.now()));
         let drain = CancellationToken::new();
-        let office = Office {
-            cluster: Cluster::alone(),
-            preserving: Arc::default(),
-            request: Request::default(),
-            store: None,
-        };
-        let life = Arc::new(Life::new(rules, neighbours, clock.clone()));
+        let office =
+            Office { cluster: peers, preserving: Arc::default(), request: Request::default(), store: None };
+        let life = Arc::new(Life::new(rules, office.cluster.seen.clone(), clock.clone()));
         life.loaded(false);
         let deps = Deps {
             registry: registry.clone(),
