@@ -92,7 +92,7 @@ async fn writes_at_either_server_are_told_to_the_other_and_none_comes_back() {
     // No look at its delta, which may repeat what is under way.
     config.eureka.check_interval = Duration::from_secs(60);
     let (ours, address) = start(config, 2).await;
-    assert!(tokio::time::timeout(Duration::from_secs(30), ours.eureka().copied()).await.is_ok());
+    until("it serves readers", || ours.life().serves_readers()).await;
     assert_eq!(status(&ours, "before"), Some(Status::Up));
     register(&ours, "one");
     until("the registration", || status(&other, "one") == Some(Status::Up)).await;
@@ -118,12 +118,12 @@ async fn a_peer_that_is_away_is_shown_and_told_when_it_is_back() {
     let away = gone.local_addr().unwrap();
     drop(gone);
     let mut config = beside(&[url(away)]);
-    config.eureka.start_wait = Duration::from_millis(300);
+    config.startup.peer_wait = Duration::from_millis(300);
     let (ours, address) = start(config, 3).await;
-    assert!(!ours.eureka().is_copied());
+    assert!(!ours.eureka().is_copied() && !ours.life().serves_readers());
     register(&ours, "waiting");
     until("the failure is shown", || ours.eureka().peers()[0].last_error.is_some()).await;
-    tokio::time::timeout(Duration::from_secs(30), ours.eureka().copied()).await.unwrap();
+    until("it stops waiting", || ours.life().serves_readers()).await;
     let peer = &page(address).await["peers"][0];
     assert_eq!((&peer["available"], &peer["copied"]), (&false.into(), &false.into()), "{peer}");
     assert!(peer["backlog"].as_u64() > Some(0), "{peer}");

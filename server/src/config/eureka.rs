@@ -26,8 +26,6 @@ pub struct EurekaConfig {
     pub read_timeout: Duration,
     /// Time between two looks at what a peer holds, and between two polls of a shadowed server.
     pub check_interval: Duration,
-    /// How long the start waits for a peer's list before readers are served without one.
-    pub start_wait: Duration,
 }
 
 /// Address of a server of Netflix's kind.
@@ -181,24 +179,21 @@ impl Default for EurekaConfig {
             connect_timeout: Duration::from_secs(1),
             read_timeout: Duration::from_secs(5),
             check_interval: Duration::from_secs(30),
-            start_wait: Duration::from_mins(1),
         }
     }
 }
 
 pub(super) const SETTINGS: &[Setting] = &[
-    setting!("eureka.peers", eureka.peers: Vec<EurekaUrl>, "Servers of Netflix's kind with which this one exchanges instances in both directions; each must list this one as its peer, too. Their addresses are trusted like those of `peer.trusted`. User and password are escaped with `%` and never shown: `--print-config` prints `***` in their place."),
+    setting!("eureka.peers", eureka.peers: Vec<EurekaUrl>, "Servers of Netflix's kind with which this one exchanges instances in both directions; each must list this one as its peer, too. The list of one of them is taken in before readers are served, for which `startup.peer_wait` counts. Their addresses are trusted like those of `peer.trusted`. User and password are escaped with `%` and never shown: `--print-config` prints `***` in their place."),
     setting!("eureka.shadow", eureka.shadow: Vec<EurekaUrl>, "Server of Netflix's kind, at most one, that is followed without writing to it; every difference is reported."),
     setting!("eureka.regions", eureka.regions: Vec<RegionUrl>, "Servers of other regions, of Netflix's kind or ours, whose instances are told to readers that name the region in `?regions=`. Of several with one name the first that answers is read."),
     setting!("eureka.connect_timeout", eureka.connect_timeout: Duration, "Longest time until a connection to such a server is open."),
     setting!("eureka.read_timeout", eureka.read_timeout: Duration, "Longest time without a byte of its answer."),
     setting!("eureka.check_interval", eureka.check_interval: Duration, "Time between two looks at what such a peer holds, and between two polls of a shadowed server or another region."),
-    setting!("eureka.start_wait", eureka.start_wait: Duration, "How long the start waits for the list of one of `eureka.peers` before readers are served without one."),
 ];
 
 pub(super) fn check(config: &Config) -> impl Iterator<Item = Finding> {
-    let EurekaConfig { peers, shadow, connect_timeout, read_timeout, check_interval, start_wait, .. } =
-        &config.eureka;
+    let EurekaConfig { peers, shadow, connect_timeout, read_timeout, check_interval, .. } = &config.eureka;
     let timeout = |value: &Duration| (Duration::from_millis(1)..=Duration::from_mins(5)).contains(value);
     let repeated = peers.iter().enumerate().any(|(place, url)| peers[..place].contains(url));
     [
@@ -216,7 +211,6 @@ pub(super) fn check(config: &Config) -> impl Iterator<Item = Finding> {
             "eureka.check_interval",
             "must lie between 100ms and 1h",
         ),
-        Finding::unless(*start_wait <= Duration::from_hours(1), "eureka.start_wait", "must be at most 1h"),
     ]
     .into_iter()
     .flatten()

@@ -13,6 +13,7 @@ mod peer;
 mod server;
 mod setting;
 mod source;
+mod startup;
 mod surface;
 mod value;
 
@@ -25,6 +26,7 @@ pub use limits::{LimitsConfig, bytes_of};
 pub use peer::{PeerAddress, PeerConfig};
 pub use server::{DEFAULT_PORT, DrainConfig, Profile, ServerConfig};
 pub use source::{Flag, Source, Sources};
+pub use startup::StartupConfig;
 pub use surface::{CompatConfig, Interval, LogConfig, LogFormat};
 pub use value::Bytes;
 
@@ -53,6 +55,8 @@ pub struct Config {
     pub peer: PeerConfig,
     /// Servers of Netflix's kind.
     pub eureka: EurekaConfig,
+    /// Until readers are served.
+    pub startup: StartupConfig,
     /// Logs.
     pub log: LogConfig,
     /// The end of the process.
@@ -100,7 +104,8 @@ impl Config {
             .chain(core::check(self))
             .chain(surface::check(self))
             .chain(eureka::check(self))
-            .chain(peer::check(self));
+            .chain(peer::check(self))
+            .chain(startup::check(self));
         let blame = |key: &str| {
             let last = statements.iter().rev().find(|said| said.key == key);
             last.map_or(Source::Default, |said| said.source.clone())
@@ -110,9 +115,16 @@ impl Config {
 }
 
 fn settings() -> impl Iterator<Item = &'static Setting> {
-    [server::SETTINGS, limits::SETTINGS, core::SETTINGS, peer::SETTINGS, surface::SETTINGS, eureka::SETTINGS]
-        .into_iter()
-        .flatten()
+    let tables = [
+        server::SETTINGS,
+        startup::SETTINGS,
+        limits::SETTINGS,
+        core::SETTINGS,
+        peer::SETTINGS,
+        surface::SETTINGS,
+        eureka::SETTINGS,
+    ];
+    tables.into_iter().flatten()
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ use tokio::sync::watch;
 
 use crate::config::{EurekaConfig, EurekaUrl};
 use crate::drain::Ending;
+use crate::life::{Neighbours, Seen};
 
 pub use self::health::EurekaPeer;
 use self::health::Health;
@@ -48,7 +49,15 @@ pub(crate) struct Abroad {
 pub struct Eureka {
     peers: Arc<[Health]>,
     clock: Arc<dyn Clock>,
-    copied: watch::Receiver<bool>,
+    copied: Copied,
+}
+
+/// Whether the list of one of these servers was taken in.
+#[derive(Clone)]
+pub(crate) struct Copied {
+    sender: Arc<watch::Sender<bool>>,
+    /// There is one to take a list from.
+    configured: bool,
 }
 
 /// What the tasks work with.
@@ -58,6 +67,33 @@ pub(crate) struct Deps {
     pub(crate) ending: Ending,
     /// Where the addresses of the peers go, so that their batches are taken.
     pub(crate) trusted: PeerAddresses,
+    pub(crate) copied: Copied,
+}
+
+impl Copied {
+    pub(crate) fn new(config: &EurekaConfig) -> Self {
+        let configured = !config.peers.is_empty() || !config.shadow.is_empty();
+        Self { sender: Arc::new(watch::Sender::new(!configured)), configured }
+    }
+
+    /// A list was taken in.
+    pub(crate) fn done(&self) {
+        self.sender.send_replace(true);
+    }
+
+    /// What is to be seen of the peers, these among them: where no server of the cluster is ready, one of these that
+    /// told its list is as good.
+    pub(crate) fn beside(&self, neighbours: Neighbours) -> Neighbours {
+        let copied = self.clone();
+        Arc::new(move |now| {
+            let seen = neighbours(now);
+            if !copied.configured || seen.ready {
+                return seen;
+            }
+            let told = *copied.sender.borrow();
+            Seen { configured: true, reachable: seen.reachable || told, ready: told, synced: told }
+        })
+    }
 }
 
 impl Abroad {
@@ -84,9 +120,6 @@ impl Abroad {
 impl Eureka {
     /// Starts to talk to every server that is configured.
     pub(crate) fn start(config: &EurekaConfig, abroad: Abroad, deps: &Deps) -> Self {
-        let alone = config.peers.is_empty() && config.shadow.is_empty();
-        let (sender, copied) = watch::channel(alone);
-        let sender = Arc::new(sender);
         let clients = |url: &EurekaUrl| Client::new(url.clone(), config.connect_timeout, config.read_timeout);
         let mut peers = Vec::new();
         peers.extend(abroad.servers);
@@ -101,7 +134,7 @@ impl Eureka {
                 clock: deps.clock.clone(),
                 client: clients(url),
                 health,
-                copied: sender.clone(),
+                copied: deps.copied.clone(),
                 check_interval: config.check_interval,
                 outbox: Outbox::default(),
                 next_check: Mono(0),
@@ -117,18 +150,17 @@ impl Eureka {
                 clock: deps.clock.clone(),
                 client: clients(url),
                 health,
-                copied: sender.clone(),
+                copied: deps.copied.clone(),
                 interval: config.check_interval,
                 mirror: Mirror::default(),
                 deltas_left: 0,
             };
             tokio::spawn(shadow.run(deps.ending.clone()));
         }
-        if !alone {
-            tokio::spawn(give_up_waiting(sender, config.start_wait));
+        if !config.peers.is_empty() {
             tokio::spawn(resolve(config.peers.clone(), deps.trusted.clone(), deps.ending.clone()));
         }
-        Self { peers: peers.into(), clock: deps.clock.clone(), copied }
+        Self { peers: peers.into(), clock: deps.clock.clone(), copied: deps.copied.clone() }
     }
 
     /// Every such server as it is seen now.
@@ -138,17 +170,10 @@ impl Eureka {
         self.peers.iter().map(|health| health.seen(now)).collect()
     }
 
-    /// Whether readers may be served as far as these servers go: there are none, the list of one was taken in, or the
-    /// wait for it is over.
+    /// Whether the list of one of these servers was taken in, or there is none.
     #[must_use]
     pub fn is_copied(&self) -> bool {
-        *self.copied.borrow()
-    }
-
-    /// Waits for [`Self::is_copied`].
-    pub async fn copied(&self) {
-        // Whoever could say so is gone only with the whole server.
-        let _ = self.copied.clone().wait_for(|copied| *copied).await;
+        *self.copied.sender.borrow()
     }
 }
 
@@ -185,14 +210,6 @@ fn page(eureka: &Eureka) -> impl IntoResponse + use<> {
     let headers =
         [(::http::header::CONTENT_TYPE, "application/json"), (::http::header::CACHE_CONTROL, "no-store")];
     (headers, json!({ "copied": eureka.is_copied(), "peers": peers }).to_string())
-}
-
-/// Serving what is here is better than serving nobody for ever.
-async fn give_up_waiting(copied: Arc<watch::Sender<bool>>, wait: Duration) {
-    tokio::time::sleep(wait).await;
-    if !copied.send_replace(true) {
-        tracing::warn!("no Eureka server told its list in time, serving readers without one");
-    }
 }
 
 /// Keeps the addresses of the peers. A name that is not found leaves what was found before.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use heureka_compat_http::peer::{self, BATCH_PATH, DELTA_PATH, LIST_PATH, Outbox, Outcome};
 use heureka_model::{Clock, Mono, Now};
 use heureka_registry::Registry;
-use tokio::sync::watch;
 
+use super::Copied;
 use super::health::Health;
 use super::http::{CallError, Client, Reply};
 use crate::drain::Ending;
@@ -25,7 +25,7 @@ pub(super) struct Peer {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) client: Client,
     pub(super) health: Health,
-    pub(super) copied: Arc<watch::Sender<bool>>,
+    pub(super) copied: Copied,
     pub(super) check_interval: Duration,
     pub(super) outbox: Outbox,
     /// When to read its list or delta next.
@@ -98,7 +98,7 @@ impl Peer {
                 "took in the list of a Eureka server"
             );
             self.health.copied();
-            self.copied.send_replace(true);
+            self.copied.done();
         } else {
             peer::repair(&self.core, &reply.body, &mut self.outbox, now).map_err(unreadable)?;
         }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use heureka_compat_http::peer::{DELTA_PATH, LIST_PATH, Mirror};
 use heureka_model::{Clock, Now};
 use heureka_registry::Registry;
-use tokio::sync::watch;
 
+use super::Copied;
 use super::health::Health;
 use super::http::{Client, Reply};
 use crate::drain::Ending;
@@ -21,7 +21,7 @@ pub(super) struct Shadow {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) client: Client,
     pub(super) health: Health,
-    pub(super) copied: Arc<watch::Sender<bool>>,
+    pub(super) copied: Copied,
     pub(super) interval: Duration,
     pub(super) mirror: Mirror,
     /// Deltas until the next whole list.
@@ -63,7 +63,7 @@ impl Shadow {
         if whole {
             self.deltas_left = DELTAS;
             self.health.copied();
-            self.copied.send_replace(true);
+            self.copied.done();
         } else {
             self.deltas_left -= 1;
         }
