@@ -24,6 +24,7 @@ use serde_json::Value;
 use support::{config, fetch, h1, text};
 
 const APP: &str = "E";
+const EAST: &str = "/eureka/apps?regions=east";
 
 async fn start(config: Config, boot: u64) -> (Running, SocketAddr) {
     let seeds = Seeds { boot, hash: 2, shuffle: 3 };
@@ -73,6 +74,17 @@ fn status(server: &Running, id: &str) -> Option<Status> {
 async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     for _ in 0..1500 {
         if holds() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("not in time: {what}");
+}
+
+/// Waits until the page holds.
+async fn shows(what: &str, address: SocketAddr, path: &str, holds: impl Fn(&str) -> bool) {
+    for _ in 0..1500 {
+        if holds(&fetch(address, path).await.1) {
             return;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -228,18 +240,46 @@ async fn another_region_is_read_from_the_first_of_its_servers_that_answers() {
         servers.iter().map(|url| RegionUrl::read(&format!("east={url}")).unwrap()).collect();
     config.eureka.check_interval = Duration::from_millis(100);
     let (ours, address) = start(config, 10).await;
-    let shown = async |query: &str| fetch(address, &format!("/eureka/apps{query}")).await.1;
-    while !shown("?regions=east").await.contains("far") {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    assert!(!shown("").await.contains("far"));
+    shows("the region", address, EAST, |page| page.contains("far")).await;
+    assert!(!fetch(address, "/eureka/apps").await.1.contains("far"));
     assert_eq!(ours.core().stats().instances, 0);
     let available = ours.eureka().peers().iter().map(|peer| peer.available).collect::<Vec<_>>();
     assert_eq!(available, [false, true]);
     // While nobody there answers, the copy stays.
     other.drain().await;
     until("the loss is seen", || !ours.eureka().peers()[1].available).await;
-    assert!(shown("?regions=east").await.contains("far"));
+    assert!(fetch(address, EAST).await.1.contains("far"));
+    let mut back = beside(&[]);
+    back.server.listen = other_address;
+    let (_other, _) = start(back, 14).await;
+    shows("less", address, EAST, |page| !page.contains("far")).await;
+}
+
+#[tokio::test]
+async fn a_region_of_ours_is_watched_and_what_it_no_longer_has_goes() {
+    let (other, other_address) = start(beside(&[]), 11).await;
+    register(&other, "far");
+    register(&other, "short");
+    let mut config = config();
+    config.eureka.regions = vec![RegionUrl::read(&format!("east=grpc://{other_address}")).unwrap()];
+    let (ours, address) = start(config, 12).await;
+    shows("the region", address, EAST, |page| page.contains("far")).await;
+    let key = |id| KeyRef { namespace: "", app: APP, id };
+    let set = SetOverride { status: Status::OutOfService, ttl: None, drain: None };
+    other.core().set_override(key("far"), set, &Origin::Operator, now()).unwrap();
+    shows("the override", address, EAST, |page| page.contains("OUT_OF_SERVICE")).await;
+    other.core().clear_override(key("far"), None, &Origin::Operator, now()).unwrap();
+    other.core().cancel(key("short"), Claim::Next, &client(), now()).unwrap();
+    let ended = |page: &str| !page.contains("OUT_OF_SERVICE") && !page.contains("short");
+    shows("its end and the cancel", address, EAST, ended).await;
+    // A server that comes back with less is believed once it has told everything.
+    other.drain().await;
+    until("the loss is seen", || !ours.eureka().peers()[0].available).await;
+    assert!(fetch(address, EAST).await.1.contains("far"));
+    let mut back = beside(&[]);
+    back.server.listen = other_address;
+    let (_other, _) = start(back, 13).await;
+    shows("less", address, EAST, |page| !page.contains("far")).await;
 }
 
 #[tokio::test]

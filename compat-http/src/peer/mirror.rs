@@ -88,10 +88,16 @@ impl Mirror {
         Ok(!whole && self.counts_differ())
     }
 
-    /// How many instances the other lists.
-    #[must_use]
-    pub fn listed(&self) -> usize {
-        self.listed.len()
+    /// Removes whatever the other does not list, for a registry that is a copy and nothing else.
+    pub fn drop_others(&self, registry: &Registry, now: Now) {
+        for app in registry.applications("") {
+            for entry in registry.entries("", &app.name, now) {
+                let key = entry.registration().instance.key;
+                if !self.listed.contains(&key) {
+                    forget(registry, key.as_ref(), now);
+                }
+            }
+        }
     }
 
     /// How far both agree now.

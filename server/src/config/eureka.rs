@@ -46,22 +46,53 @@ pub struct EurekaUrl {
 pub struct RegionUrl {
     /// Name of the region, in lower case.
     pub name: String,
-    /// One of its servers, of Netflix's kind or ours.
-    pub url: EurekaUrl,
+    /// How the server is read.
+    pub source: RegionSource,
+}
+
+/// How a server of another region is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RegionSource {
+    /// By its lists and deltas; any server of Netflix's kind, and ours.
+    Lists(EurekaUrl),
+    /// By a watch of the native contract: `host:port` of a server of ours.
+    Watch(String),
 }
 
 impl RegionUrl {
-    /// Understands `name=http://user:password@host:port/eureka/`.
+    /// Understands `name=grpc://host:port` and `name=http://user:password@host:port/eureka/`.
     /// # Errors
     /// What was expected; never the credentials.
     pub fn read(text: &str) -> Result<Self, String> {
-        let (name, url) = text.trim().split_once('=').ok_or("expected name=http://host:port/eureka/")?;
+        let expected = "expected name=grpc://host:port or name=http://host:port/eureka/";
+        let (name, url) = text.trim().split_once('=').ok_or(expected)?;
         let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(c);
         if name.is_empty() || !name.chars().all(is_part) {
             return Err("the name of a region holds a-z, 0-9, -, _ and .".into());
         }
-        Ok(Self { name: name.to_owned(), url: EurekaUrl::read(url)? })
+        let source = match url.strip_prefix("grpc://") {
+            Some(place) => {
+                let (host, port) = host_and_port(place.trim_end_matches('/')).ok_or(expected)?;
+                RegionSource::Watch(authority(host, port))
+            }
+            None => RegionSource::Lists(EurekaUrl::read(url)?),
+        };
+        Ok(Self { name: name.to_owned(), source })
     }
+}
+
+/// Credentials stay out of it.
+impl fmt::Display for RegionSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lists(url) => url.fmt(f),
+            Self::Watch(authority) => write!(f, "grpc://{authority}"),
+        }
+    }
+}
+
+fn authority(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 impl EurekaUrl {
@@ -92,8 +123,7 @@ impl EurekaUrl {
     /// Host and port as a request names them.
     #[must_use]
     pub fn authority(&self) -> String {
-        let Self { host, port, .. } = self;
-        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+        authority(&self.host, self.port)
     }
 }
 
@@ -159,14 +189,15 @@ impl Value for Vec<EurekaUrl> {
 }
 
 impl Value for Vec<RegionUrl> {
-    const KIND: &'static str = "list of `region=http://user:password@host:port/eureka/`";
+    const KIND: &'static str =
+        "list of `region=grpc://host:port` or `region=http://user:password@host:port/eureka/`";
 
     fn parse(raw: &Raw) -> Result<Self, String> {
         list(raw, RegionUrl::read)
     }
 
     fn show(&self) -> toml::Value {
-        toml::Value::Array(self.iter().map(|one| format!("{}={}", one.name, one.url).into()).collect())
+        toml::Value::Array(self.iter().map(|one| format!("{}={}", one.name, one.source).into()).collect())
     }
 }
 
@@ -186,7 +217,7 @@ impl Default for EurekaConfig {
 pub(super) const SETTINGS: &[Setting] = &[
     setting!("eureka.peers", eureka.peers: Vec<EurekaUrl>, "Servers of Netflix's kind with which this one exchanges instances in both directions; each must list this one as its peer, too. The list of one of them is taken in before readers are served, for which `startup.peer_wait` counts. Their addresses are trusted like those of `peer.trusted`. User and password are escaped with `%` and never shown: `--print-config` prints `***` in their place."),
     setting!("eureka.shadow", eureka.shadow: Vec<EurekaUrl>, "Server of Netflix's kind, at most one, that is followed without writing to it; every difference is reported."),
-    setting!("eureka.regions", eureka.regions: Vec<RegionUrl>, "Servers of other regions, of Netflix's kind or ours, whose instances are told to readers that name the region in `?regions=`. Of several with one name the first that answers is read."),
+    setting!("eureka.regions", eureka.regions: Vec<RegionUrl>, "Servers of other regions whose instances are told to readers that name the region in `?regions=`: ours by a watch (`grpc://`), those of Netflix's kind by their lists (`http://`). Of several with one name the first that answers is followed."),
     setting!("eureka.connect_timeout", eureka.connect_timeout: Duration, "Longest time until a connection to such a server is open."),
     setting!("eureka.read_timeout", eureka.read_timeout: Duration, "Longest time without a byte of its answer."),
     setting!("eureka.check_interval", eureka.check_interval: Duration, "Time between two looks at what such a peer holds, and between two polls of a shadowed server or another region."),
@@ -239,8 +270,22 @@ mod tests {
     #[test]
     fn regions_have_a_name_and_an_address() {
         let region = RegionUrl::read("us-east=http://u:secret@h/eureka/").unwrap();
-        assert_eq!((region.name.as_str(), region.url.host.as_str()), ("us-east", "h"));
-        for text in ["", "http://h/", "US=http://h/", "=http://h/", "us east=http://h/", "us=h"] {
+        assert_eq!(
+            (region.name.as_str(), region.source.to_string().as_str()),
+            ("us-east", "http://***@h:8761/eureka/")
+        );
+        let watched = RegionUrl::read("eu=grpc://[::1]:9000").unwrap();
+        assert_eq!(watched.source, RegionSource::Watch("[::1]:9000".into()));
+        for text in [
+            "eu=grpc://",
+            "eu=grpc://h:x",
+            "",
+            "http://h/",
+            "US=http://h/",
+            "=http://h/",
+            "us east=http://h/",
+            "us=h",
+        ] {
             assert!(RegionUrl::read(text).is_err(), "{text}");
         }
     }

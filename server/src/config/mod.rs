@@ -21,7 +21,7 @@ use heureka_registry::Preservation;
 
 pub use core::{LeaseConfig, OverridesConfig, RegistryConfig, TombstonesConfig};
 pub use error::{ConfigError, Problem};
-pub use eureka::{EurekaConfig, EurekaUrl, RegionUrl};
+pub use eureka::{EurekaConfig, EurekaUrl, RegionSource, RegionUrl};
 pub use limits::{LimitsConfig, bytes_of};
 pub use peer::{PeerAddress, PeerConfig};
 pub use server::{DEFAULT_PORT, DrainConfig, Profile, ServerConfig};

@@ -8,6 +8,7 @@ mod http;
 mod peer;
 mod region;
 mod shadow;
+mod watched;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -24,7 +25,7 @@ use heureka_registry::{Registry, Seeds};
 use serde_json::json;
 use tokio::sync::watch;
 
-use crate::config::{EurekaConfig, EurekaUrl};
+use crate::config::{EurekaConfig, EurekaUrl, RegionSource};
 use crate::drain::Ending;
 use crate::life::{Neighbours, Seen};
 
@@ -32,7 +33,7 @@ pub use self::health::EurekaPeer;
 use self::health::Health;
 use self::http::Client;
 use self::peer::Peer;
-use self::region::Region;
+use self::region::{Region, Source, Way};
 use self::shadow::Shadow;
 
 /// Time between two look-ups of the peers' names.
@@ -99,16 +100,22 @@ impl Copied {
 impl Abroad {
     /// A copy of each region that is configured, still empty.
     pub(crate) fn new(config: &EurekaConfig, seeds: Seeds, clock: &Arc<dyn Clock>) -> Self {
-        let mut servers: BTreeMap<&str, Vec<(Client, Health)>> = BTreeMap::new();
+        let mut sources: BTreeMap<&str, Vec<Source>> = BTreeMap::new();
         for region in &config.regions {
-            let client = Client::new(region.url.clone(), config.connect_timeout, config.read_timeout);
-            servers.entry(&region.name).or_default().push((client, Health::new(region.url.to_string())));
+            let way = match &region.source {
+                RegionSource::Watch(place) => Way::Watch(place.clone(), config.connect_timeout),
+                RegionSource::Lists(url) => {
+                    Way::Lists(Client::new(url.clone(), config.connect_timeout, config.read_timeout))
+                }
+            };
+            let health = Health::new(region.source.to_string());
+            sources.entry(&region.name).or_default().push(Source { way, health });
         }
-        let all = servers.values().flatten().map(|(_, health)| health.clone()).collect();
-        let regions = servers.into_iter().map(|(name, servers)| {
-            (name.to_owned(), Region::new(servers, seeds, clock.clone(), config.check_interval))
+        let servers = sources.values().flatten().map(|source| source.health.clone()).collect();
+        let regions = sources.into_iter().map(|(name, sources)| {
+            (name.to_owned(), Region::new(sources, seeds, clock.clone(), config.check_interval))
         });
-        Self { regions: regions.collect(), servers: all }
+        Self { regions: regions.collect(), servers }
     }
 
     /// The copies, for readers.
