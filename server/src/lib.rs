@@ -122,6 +122,7 @@ impl Server {
         let mut cluster = Cluster::of(&peers, &config.peer);
         let copied = eureka::Copied::new(&config.eureka);
         cluster.seen = copied.beside(cluster.seen);
+        cluster.known = copied.among(cluster.known);
         let life = Arc::new(Life::new(config.life(), cluster.seen.clone(), world.clock.clone()));
         let store = Arc::new(persist::Figures::default());
         let opened = match config.server.data_dir.as_str() {

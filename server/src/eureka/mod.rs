@@ -12,7 +12,7 @@ mod watched;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
@@ -21,13 +21,14 @@ use axum::routing::get;
 use heureka_compat_http::peer::{Mirror, Outbox};
 use heureka_compat_http::{PeerAddresses, Regions};
 use heureka_model::{Clock, Mono, Wall};
+use heureka_proto::convert::timestamp;
 use heureka_registry::{Registry, Seeds};
 use serde_json::json;
 use tokio::sync::watch;
 
 use crate::config::{EurekaConfig, EurekaUrl, RegionSource};
 use crate::drain::Ending;
-use crate::life::{Neighbours, Seen};
+use crate::life::{Known, Neighbours, Seen};
 
 pub use self::health::EurekaPeer;
 use self::health::Health;
@@ -59,6 +60,8 @@ pub(crate) struct Copied {
     sender: Arc<watch::Sender<bool>>,
     /// There is one to take a list from.
     configured: bool,
+    /// All of them, once they are talked to.
+    servers: Arc<OnceLock<Arc<[Health]>>>,
 }
 
 /// What the tasks work with.
@@ -74,12 +77,23 @@ pub(crate) struct Deps {
 impl Copied {
     pub(crate) fn new(config: &EurekaConfig) -> Self {
         let configured = !config.peers.is_empty() || !config.shadow.is_empty();
-        Self { sender: Arc::new(watch::Sender::new(!configured)), configured }
+        Self { sender: Arc::new(watch::Sender::new(!configured)), configured, servers: Arc::default() }
     }
 
     /// A list was taken in.
     pub(crate) fn done(&self) {
         self.sender.send_replace(true);
+    }
+
+    /// Every peer for operators, these among them.
+    pub(crate) fn among(&self, known: Known) -> Known {
+        let servers = self.servers.clone();
+        Arc::new(move |now| {
+            let mut all = known(now);
+            let beside = servers.get().into_iter().flat_map(|servers| servers.iter());
+            all.extend(beside.map(|health| told(health.seen(now))));
+            all
+        })
     }
 
     /// What is to be seen of the peers, these among them: where no server of the cluster is ready, one of these that
@@ -167,7 +181,10 @@ impl Eureka {
         if !config.peers.is_empty() {
             tokio::spawn(resolve(config.peers.clone(), deps.trusted.clone(), deps.ending.clone()));
         }
-        Self { peers: peers.into(), clock: deps.clock.clone(), copied: deps.copied.clone() }
+        let peers: Arc<[Health]> = peers.into();
+        // A server starts once.
+        let _ = deps.copied.servers.set(peers.clone());
+        Self { peers, clock: deps.clock.clone(), copied: deps.copied.clone() }
     }
 
     /// Every such server as it is seen now.
@@ -181,6 +198,21 @@ impl Eureka {
     #[must_use]
     pub fn is_copied(&self) -> bool {
         *self.copied.sender.borrow()
+    }
+}
+
+/// As the native contract tells a peer.
+fn told(peer: EurekaPeer) -> heureka_proto::admin::v1::Peer {
+    let (failed, reason) = peer.last_error.unzip();
+    heureka_proto::admin::v1::Peer {
+        uri: peer.address,
+        connected: peer.available,
+        ready: peer.copied,
+        backlog: peer.backlog,
+        last_success_time: peer.last_success.map(timestamp),
+        last_error_time: failed.map(timestamp),
+        last_error: reason.unwrap_or_default(),
+        ..heureka_proto::admin::v1::Peer::default()
     }
 }
 
