@@ -118,7 +118,9 @@ async fn writes_at_either_server_are_told_to_the_other_and_none_comes_back() {
     until("its end", || status(&other, "one") == Some(Status::Up)).await;
     ours.core().cancel(key, Claim::Next, &client(), now()).unwrap();
     until("the cancel", || status(&other, "one").is_none()).await;
-    let peer = &ours.eureka().peers()[0];
+    let peer = || ours.eureka().peers()[0].clone();
+    until("all is counted", || peer().sent.items >= 4 && peer().backlog == 0).await;
+    let peer = peer();
     assert!(peer.available && peer.copied && peer.last_error.is_none(), "{peer:?}");
     // What came from there is not sent there.
     assert_eq!(peer.sent.items, 4, "{peer:?}");
