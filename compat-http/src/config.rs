@@ -1,6 +1,8 @@
 //! What an operator may set about this surface.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Settings of the Eureka surface. Defaults are the product's.
@@ -22,6 +24,46 @@ pub struct Config {
     /// Shortest time between two encodings of the whole registry. Absent: none up to 10,000 instances, 100 ms
     /// above.
     pub cache_min_interval: Option<Duration>,
+    /// How a reader is refused while the server is catching up.
+    pub syncing_status: SyncingStatus,
+}
+
+/// Answers to a reader while the server is catching up: nothing is said rather than too little.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SyncingStatus {
+    /// 503, after which every client asks the next server.
+    #[default]
+    Unavailable,
+    /// 403, as the original.
+    Forbidden,
+}
+
+/// Whether readers are answered, asked at each of their requests.
+#[derive(Clone)]
+pub struct Gate(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl Gate {
+    /// Readers are answered while `open` says so.
+    pub fn new(open: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(open))
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        (self.0)()
+    }
+}
+
+impl Default for Gate {
+    /// Always open.
+    fn default() -> Self {
+        Self::new(|| true)
+    }
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Gate").field(&self.is_open()).finish()
+    }
 }
 
 impl Default for Config {
@@ -34,6 +76,7 @@ impl Default for Config {
             body_decoded_max: 1 << 20,
             cache_max_bytes: 64 << 20,
             cache_min_interval: None,
+            syncing_status: SyncingStatus::default(),
         }
     }
 }

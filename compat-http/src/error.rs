@@ -9,6 +9,8 @@ use heureka_registry::Refused;
 use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 
+use crate::config::SyncingStatus;
+
 /// A refusal. Its text becomes the body of a 400, 413, 415 or 429.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
@@ -53,6 +55,9 @@ pub(crate) enum Error {
     /// Too much is built already that nobody has read yet.
     #[error("busy")]
     Busy,
+    /// The server knows too little for a reader.
+    #[error("syncing")]
+    Syncing(SyncingStatus),
     /// The server is going down.
     #[error("unavailable")]
     Unavailable,
@@ -76,7 +81,10 @@ impl Error {
             }
             Self::MediaType | Self::ContentEncoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Busy | Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Syncing(SyncingStatus::Forbidden) => StatusCode::FORBIDDEN,
+            Self::Busy | Self::Unavailable | Self::Syncing(SyncingStatus::Unavailable) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::Core(refused) => core_status(refused),
         }
     }
@@ -98,11 +106,8 @@ impl Error {
                 answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
                 answer
             }
-            Self::Busy => {
-                let mut answer = empty(status);
-                answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("5"));
-                answer
-            }
+            Self::Busy => retried(status, "5"),
+            Self::Syncing(_) => retried(status, "2"),
             _ if is_silent(status) => empty(status),
             refusal => said(status, refusal.to_string()),
         }
@@ -129,6 +134,13 @@ fn is_silent(status: StatusCode) -> bool {
 pub(crate) fn empty(status: StatusCode) -> Response<Body> {
     let mut answer = Response::new(Body::empty());
     *answer.status_mut() = status;
+    answer
+}
+
+/// Nothing but when to come again.
+fn retried(status: StatusCode, seconds: &'static str) -> Response<Body> {
+    let mut answer = empty(status);
+    answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(seconds));
     answer
 }
 

@@ -34,10 +34,18 @@ use axum::Router;
 use heureka_model::Clock;
 use heureka_registry::Registry;
 
-pub use config::{Config, RemoteAddr};
+pub use config::{Config, Gate, RemoteAddr, SyncingStatus};
+pub use routes::FORWARDING;
 
 /// The Eureka surface as the fallback of a router: it answers every path, with an empty 404 where nothing is
 /// served. A metrics recorder is to be installed before.
 pub fn router(registry: Arc<Registry>, clock: Arc<dyn Clock>, config: Config) -> Router {
-    Router::new().fallback(routes::serve).with_state(Arc::new(routes::App::new(registry, clock, config)))
+    gated(registry, clock, config, Gate::default())
+}
+
+/// The same for a server that may know too little for readers: while the gate is shut, each of them is refused and
+/// writers are served.
+pub fn gated(registry: Arc<Registry>, clock: Arc<dyn Clock>, config: Config, gate: Gate) -> Router {
+    let app = routes::App::new(registry, clock, config, gate);
+    Router::new().fallback(routes::serve).with_state(Arc::new(app))
 }

@@ -11,7 +11,7 @@ use crate::config::RemoteAddr;
 /// Header by which a Eureka server says that it passes on what it was told.
 const REPLICATION: &str = "x-netflix-discovery-replication";
 /// Headers of a proxy: behind one, the socket's address tells nothing about the caller.
-const FORWARDING: [&str; 4] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip"];
+pub const FORWARDING: [&str; 4] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip"];
 
 /// Addresses with privileges, each in its shortest form.
 #[derive(Debug)]

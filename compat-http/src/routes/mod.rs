@@ -24,11 +24,12 @@ use tokio::sync::Semaphore;
 use crate::body;
 use crate::budget::Budget;
 use crate::cache::{Cache, Kind, Scope};
-use crate::config::Config;
+use crate::config::{Config, Gate};
 use crate::error::{self, Error};
 use crate::negotiate::{self, Format, Shape};
 use crate::telemetry::Telemetry;
 use crate::wire;
+pub use caller::FORWARDING;
 use caller::{Caller, Trusted};
 use path::Resource;
 
@@ -44,6 +45,7 @@ pub(crate) struct App {
     registry: Arc<Registry>,
     clock: Arc<dyn Clock>,
     config: Config,
+    gate: Gate,
     trusted: Trusted,
     cache: Arc<Cache>,
     /// Documents of single applications.
@@ -71,7 +73,7 @@ pub(crate) async fn serve(State(app): State<Arc<App>>, request: Request<Body>) -
 }
 
 impl App {
-    pub(crate) fn new(registry: Arc<Registry>, clock: Arc<dyn Clock>, config: Config) -> Self {
+    pub(crate) fn new(registry: Arc<Registry>, clock: Arc<dyn Clock>, config: Config, gate: Gate) -> Self {
         let budget = Budget::new(config.cache_max_bytes.max(UNSENT_MIN));
         let cache = Cache::new(Arc::clone(&registry), Arc::clone(&clock), &config, Arc::clone(&budget));
         Self {
@@ -84,6 +86,7 @@ impl App {
             registry,
             clock,
             config,
+            gate,
         }
     }
 
@@ -106,6 +109,9 @@ impl App {
     }
 
     async fn read(&self, resource: &Resource<'_>, parts: &Parts) -> Answer {
+        if !self.gate.is_open() && !matches!(resource, Resource::Status(..) | Resource::Metadata(..)) {
+            return Err(Error::Syncing(self.config.syncing_status));
+        }
         match resource {
             Resource::Applications => apps::list(self, parts, Scope::Full).await,
             Resource::Delta => apps::list(self, parts, Scope::Delta).await,

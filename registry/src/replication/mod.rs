@@ -35,6 +35,7 @@ pub use inspection::Difference;
 pub use link::Link;
 pub use merge::{Adoption, Merged};
 pub use outlet::{Changes, Scope, Sighting};
+pub(crate) use replicator::is_broken;
 pub use replicator::{Identity, Replicator};
 pub use state::{Content, KeyState, OwnerState};
 pub use status::{Declined, Fault, PeerStatus, ReplicationStats};

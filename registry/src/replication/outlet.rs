@@ -148,7 +148,8 @@ impl Registry {
     pub(super) fn sighting(&self, slot: u32, now: Now) -> Option<Sighting> {
         let lease = self.slots.lease(slot);
         let view = lease.view()?;
-        let holds = !view.is_expired(self.lease_now(now), self.config.eureka_double_lease);
+        let holds = view.heard > Heard::Nobody
+            && !view.is_expired(self.lease_now(now), self.config.eureka_double_lease);
         holds.then(|| Sighting { slot, fingerprint: lease.fingerprint(), at: view.renewed })
     }
 

@@ -12,6 +12,7 @@ mod peer;
 mod server;
 mod setting;
 mod source;
+mod startup;
 mod surface;
 mod value;
 
@@ -23,6 +24,7 @@ pub use limits::{LimitsConfig, bytes_of};
 pub use peer::{PeerAddress, PeerConfig};
 pub use server::{DEFAULT_PORT, DrainConfig, Profile, ServerConfig};
 pub use source::{Flag, Source, Sources};
+pub use startup::StartupConfig;
 pub use surface::{CompatConfig, Interval, LogConfig, LogFormat};
 pub use value::Bytes;
 
@@ -49,6 +51,8 @@ pub struct Config {
     pub compat: CompatConfig,
     /// Other servers.
     pub peer: PeerConfig,
+    /// Until readers are served.
+    pub startup: StartupConfig,
     /// Logs.
     pub log: LogConfig,
     /// The end of the process.
@@ -95,7 +99,8 @@ impl Config {
             .chain(limits::check(self))
             .chain(core::check(self))
             .chain(surface::check(self))
-            .chain(peer::check(self));
+            .chain(peer::check(self))
+            .chain(startup::check(self));
         let blame = |key: &str| {
             let last = statements.iter().rev().find(|said| said.key == key);
             last.map_or(Source::Default, |said| said.source.clone())
@@ -105,9 +110,15 @@ impl Config {
 }
 
 fn settings() -> impl Iterator<Item = &'static Setting> {
-    [server::SETTINGS, limits::SETTINGS, core::SETTINGS, peer::SETTINGS, surface::SETTINGS]
-        .into_iter()
-        .flatten()
+    let tables = [
+        server::SETTINGS,
+        startup::SETTINGS,
+        limits::SETTINGS,
+        core::SETTINGS,
+        peer::SETTINGS,
+        surface::SETTINGS,
+    ];
+    tables.into_iter().flatten()
 }
 
 #[cfg(test)]

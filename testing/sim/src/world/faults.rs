@@ -82,7 +82,9 @@ impl World<'_> {
         };
         match *fault {
             Fault::Partition { .. } | Fault::Silence { .. } => (0..self.plan.shape.nodes).for_each(touch),
-            Fault::Cut { one, other, .. } | Fault::Flap { one, other, .. } => [one, other].into_iter().for_each(touch),
+            Fault::Cut { one, other, .. } | Fault::Flap { one, other, .. } => {
+                [one, other].into_iter().for_each(touch)
+            }
             Fault::Slow { from, to, .. } | Fault::Hostile { from, to, .. } => {
                 [from, to].into_iter().for_each(touch);
             }
@@ -144,7 +146,9 @@ impl World<'_> {
 
     /// A server says that it leaves, tells what it has to tell, and leaves.
     fn leave(&mut self, node: usize, index: usize) {
-        let Some(core) = self.servers[node].core.clone().filter(|_| self.servers[node].is_up()) else { return };
+        let Some(core) = self.servers[node].core.clone().filter(|_| self.servers[node].is_up()) else {
+            return;
+        };
         core.replicator.drain();
         self.pump_all(node);
         self.servers[node].memorize(&self.plan.shape, self.at);

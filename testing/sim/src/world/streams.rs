@@ -42,7 +42,8 @@ impl World<'_> {
             return self.servers[node].waiting.push(Event::Dial { node, peer, life });
         }
         let connected = self.streams.values().any(|stream| {
-            stream.is_between(node, peer) && stream.end_of(node).is_some_and(|end| stream.ends[end].link.is_some())
+            stream.is_between(node, peer)
+                && stream.end_of(node).is_some_and(|end| stream.ends[end].link.is_some())
         });
         if connected {
             self.servers[node].failures[peer] = 0;
