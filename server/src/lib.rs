@@ -142,7 +142,6 @@ impl Server {
             core: core.clone(),
             watches: grpc.watches,
             peers: peers.clone(),
-            clock: world.clock.clone(),
             lines: world.lines.clone(),
             life: life.clone(),
             store: store.clone(),
@@ -153,7 +152,7 @@ impl Server {
         })?;
 
         let metrics = Arc::new(metrics);
-        let own = routes.merge(health::router(life.clone(), cluster.missing.clone(), metrics.clone()));
+        let own = routes.merge(health::router(life.clone(), cluster.amiss.clone(), metrics.clone()));
         let app = App::new(peers.serve(grpc.router, &ending), own, rest, &config.server.context_path);
         let seed = world.seeds.shuffle;
         let (drain, ending_too) = (config.drain, ending.clone());
