@@ -8,18 +8,18 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use http::{StatusCode, header};
 
-use crate::life::{Life, MissingLinks, State};
+use crate::life::{Amiss, Life, State};
 use crate::metrics::{self, Metrics};
 
 const UNCACHED: [(header::HeaderName, &str); 1] = [(header::CACHE_CONTROL, "no-store")];
 
 /// The routes that operators and load balancers ask.
-pub(crate) fn router(life: Arc<Life>, missing: MissingLinks, metrics: Arc<Metrics>) -> Router {
+pub(crate) fn router(life: Arc<Life>, amiss: Amiss, metrics: Arc<Metrics>) -> Router {
     let (lives, started) = (life.clone(), life.clone());
     Router::new()
         .route("/health/live", get(async move || live(&lives)))
         .route("/health/startup", get(async move || startup(&started)))
-        .route("/health/ready", get(async move || ready(&life, &missing(life.now()))))
+        .route("/health/ready", get(async move || ready(&life, &amiss())))
         .route("/metrics", get(async move || scrape(&metrics)))
 }
 
@@ -35,12 +35,12 @@ fn startup(life: &Life) -> impl IntoResponse + use<> {
 
 /// Whether readers are to be sent here. What is wrong between servers is told and costs nothing: others may carry
 /// what a missing link does not.
-fn ready(life: &Life, missing: &[String]) -> impl IntoResponse + use<> {
+fn ready(life: &Life, amiss: &[String]) -> impl IntoResponse + use<> {
     let state = life.state();
     let mut body = format!("{}\n", state.word());
-    for link in missing {
+    for sentence in amiss {
         // A write to a String cannot fail.
-        let _ = writeln!(body, "{link}");
+        let _ = writeln!(body, "{sentence}");
     }
     if state == State::Ready { answer(StatusCode::OK, body) } else { refusal(body) }
 }

@@ -170,7 +170,7 @@ impl Server {
 
         let metrics = Arc::new(metrics);
         let own = routes
-            .merge(health::router(life.clone(), cluster.missing.clone(), metrics.clone()))
+            .merge(health::router(life.clone(), cluster.amiss.clone(), metrics.clone()))
             .merge(eureka::router(eureka.clone()));
         let app = App::new(peers.serve(grpc.router, &ending), own, rest, &config.server.context_path);
         let seed = world.seeds.shuffle;

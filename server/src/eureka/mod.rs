@@ -100,8 +100,8 @@ impl Copied {
     /// told its list is as good.
     pub(crate) fn beside(&self, neighbours: Neighbours) -> Neighbours {
         let copied = self.clone();
-        Arc::new(move |now| {
-            let seen = neighbours(now);
+        Arc::new(move || {
+            let seen = neighbours();
             if !copied.configured || seen.ready {
                 return seen;
             }

@@ -14,10 +14,10 @@ use crate::config::PeerConfig;
 use crate::peers::{PeerAttempt, Peers};
 
 /// What there is to be seen of the peers.
-pub type Neighbours = Arc<dyn Fn(Now) -> Seen + Send + Sync>;
+pub type Neighbours = Arc<dyn Fn() -> Seen + Send + Sync>;
 
-/// What is wrong between the servers, one text each; none in a cluster in which everybody hears everybody.
-pub type MissingLinks = Arc<dyn Fn(Now) -> Vec<String> + Send + Sync>;
+/// What is amiss between the servers, a sentence for each; nothing where everybody hears everybody.
+pub type Amiss = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
 /// Every peer that is looked for or heard.
 pub type Known = Arc<dyn Fn(Now) -> Vec<Peer> + Send + Sync>;
@@ -31,7 +31,7 @@ pub struct Cluster {
     /// For the state of this server.
     pub seen: Neighbours,
     /// For health.
-    pub missing: MissingLinks,
+    pub amiss: Amiss,
     /// For operators.
     pub known: Known,
     /// For operators.
@@ -43,8 +43,8 @@ impl Cluster {
     #[must_use]
     pub fn alone() -> Self {
         Self {
-            seen: Arc::new(|_| Seen::default()),
-            missing: Arc::new(|_| Vec::new()),
+            seen: Arc::new(Seen::default),
+            amiss: Arc::new(Vec::new),
             known: Arc::new(|_| Vec::new()),
             differences: Arc::new(|_| None),
         }
@@ -56,8 +56,8 @@ impl Cluster {
         let configured = config.is_cluster();
         let (one, two, three, four) = (peers.clone(), peers.clone(), peers.clone(), peers.clone());
         Self {
-            seen: Arc::new(move |_| seen(&one, configured)),
-            missing: Arc::new(move |_| missing(&two)),
+            seen: Arc::new(move || seen(&one, configured)),
+            amiss: Arc::new(move || two.amiss()),
             known: Arc::new(move |now| known(&three.attempts(), &three.connected(), now)),
             differences: Arc::new(move |node| four.replicator().diff(node)),
         }
@@ -74,15 +74,6 @@ fn seen(peers: &Peers, configured: bool) -> Seen {
         ready: connected.iter().any(|peer| peer.state.ready),
         synced: peers.replicator().is_synced(),
     }
-}
-
-fn missing(peers: &Peers) -> Vec<String> {
-    let links = peers.missing_links().into_iter().map(|link| {
-        let way = if link.one_way { ", which says that it has one" } else { "" };
-        format!("missing link: {} has no stream to {}{way}", link.from, link.to)
-    });
-    let unreached = peers.unreached().into_iter().map(|(name, why)| format!("unreached: {name}: {why}"));
-    links.chain(unreached).collect()
 }
 
 /// Addresses that are dialed with what became of each, and servers that dialed this one from elsewhere.

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use heureka_model::{Clock, Mono, Now, Wall};
+use heureka_model::{Clock, Mono, Wall};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-pub use cluster::{Cluster, Differences, Known, MissingLinks, Neighbours};
+pub use cluster::{Amiss, Cluster, Differences, Known, Neighbours};
 pub use machine::{Cause, Machine, Rules, Seen, State};
 pub use preserving::{InForce, Preserving};
 
@@ -69,11 +69,6 @@ impl Life {
         self.serves.load(Ordering::Acquire)
     }
 
-    /// A reading of the clock.
-    pub(crate) fn now(&self) -> Now {
-        self.clock.now()
-    }
-
     /// Wall time of the start.
     #[must_use]
     pub fn started(&self) -> Wall {
@@ -90,7 +85,7 @@ impl Life {
     /// Looks at the peers once.
     pub fn look(&self) {
         let now = self.clock.now();
-        let seen = (self.neighbours)(now);
+        let seen = (self.neighbours)();
         if let Some(cause) = self.change(|machine| machine.look(seen, now.mono)) {
             tracing::info!(cause = cause.word(), "ready");
         }
@@ -141,6 +136,8 @@ impl Life {
 
 #[cfg(test)]
 mod tests {
+    use heureka_model::Now;
+
     use super::*;
 
     #[derive(Default)]
@@ -155,7 +152,7 @@ mod tests {
 
     fn life(rules: Rules, seen: Arc<Mutex<Seen>>) -> (Arc<Manual>, Arc<Life>) {
         let clock = Arc::new(Manual::default());
-        let neighbours: Neighbours = Arc::new(move |_| *seen.lock());
+        let neighbours: Neighbours = Arc::new(move || *seen.lock());
         (clock.clone(), Arc::new(Life::new(rules, neighbours, clock)))
     }
 

@@ -10,7 +10,7 @@ async fn syncing() -> (Server, Arc<AtomicBool>) {
     let ready = Arc::new(AtomicBool::new(false));
     let told = ready.clone();
     let mut cluster = Cluster::alone();
-    cluster.seen = Arc::new(move |_| {
+    cluster.seen = Arc::new(move || {
         let ready = told.load(Ordering::Relaxed);
         Seen { configured: true, reachable: true, ready, synced: ready }
     });
