@@ -34,6 +34,7 @@ mod registry;
 mod renew;
 pub mod replication;
 mod request;
+pub mod seeded;
 mod store;
 mod sync;
 #[cfg(test)]

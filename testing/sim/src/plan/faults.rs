@@ -197,7 +197,7 @@ fn any(plan: &Plan, rng: &mut Rng) -> Fault {
         3 => Fault::Cut { one: node, other, half_open: rng.pick(&[0, 0, 100, 3_000, 8_000]) },
         4 => Fault::Flap { one: node, other, times: rng.within(2, 8) },
         5 => Fault::Slow { from: node, to: other, rate: rng.pick(&[200, 1_000, 10_000]), lasts },
-        6 | 7 => Fault::Pause { node, lasts: lasts + rng.within(0, 30_000), suspended: rng.chance(250) },
+        6 | 7 => Fault::Pause { node, lasts: pause(plan, lasts, rng), suspended: rng.chance(250) },
         8 | 9 => Fault::Crash { node, lasts: lasts / 2, warm: warm(plan, rng), step: crash_step(rng) },
         10 => Fault::Restart { node, lasts: lasts / 2 },
         11 => Fault::Step { node, by: step(rng) },
@@ -225,6 +225,12 @@ fn pair(nodes: usize, rng: &mut Rng) -> (usize, usize) {
         return (one, one);
     }
     (one, (one + 1 + rng.index(nodes - 1)) % nodes)
+}
+
+/// Never so long that the others forget meanwhile what was removed.
+fn pause(plan: &Plan, lasts: u64, rng: &mut Rng) -> u64 {
+    let longest = (plan.shape.tombstone_ttl - 2 * plan.shape.lease) / 2;
+    (lasts + rng.within(0, 30_000)).min(longest.max(1_000))
 }
 
 /// Never so old that the others have forgotten what was removed since.

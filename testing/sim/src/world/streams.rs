@@ -1,5 +1,6 @@
 //! How servers reach each other.
 
+use heureka_model::Stamp;
 use heureka_registry::replication::Frame;
 
 use super::{Event, Health, World};
@@ -9,6 +10,9 @@ use crate::world::server::name;
 
 /// A stream on which nothing came for so long is closed, as the keep-alive of a connection does it.
 const DEAF: u64 = 8_000;
+
+/// A year in milliseconds, and some.
+const YEARS: u64 = 40_000_000_000;
 
 /// Waits between dials double from the first to the last.
 const BACK_OFF: (u64, u64) = (100, 5_000);
@@ -81,10 +85,9 @@ impl World<'_> {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let (from, to) = (stream.ends[end].node, stream.ends[1 - end].node);
         self.trace.frame(self.at, from, to, &frame);
-        if let Frame::State(state) = &frame {
-            self.servers[from].root = state.root.map(|root| (root, self.at)).or(self.servers[from].root);
-        }
         let rate = self.lines.rate(from, to);
+        let frame = if stream.wires[end].spoiled { spoil(frame, self.at) } else { frame };
+        stream.wires[end].spoiled &= !matches!(frame, Frame::Records(_));
         let arrives = stream.wires[end].send(frame, self.at, latency, rate);
         self.schedule(arrives, Event::Deliver { stream: id, end: 1 - end });
     }
@@ -279,6 +282,17 @@ impl World<'_> {
             self.schedule(self.at + latency, Event::Deliver { stream: id, end });
         }
     }
+}
+
+/// Puts a record among those of a frame that no clock can have written.
+fn spoil(frame: Frame, at: u64) -> Frame {
+    let Frame::Records(mut records) = frame else { return frame };
+    if let Some(mut bad) = records.records.first().cloned() {
+        bad.state.key.id.push('x');
+        bad.state.owner.written = Stamp { clock: (crate::WALL + at + YEARS) << 16, boot: at | 1 };
+        records.records.insert(0, bad);
+    }
+    Frame::Records(records)
 }
 
 /// Keys that a frame tells of.
