@@ -32,8 +32,10 @@ const PING_TIMEOUT: Duration = Duration::from_secs(3);
 /// Room for several of the largest frames.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 2 << 20;
-/// Wait where somebody has to change a configuration first.
+/// Wait where somebody has to change a configuration first, as it seems once a refusal has lasted for some time: a
+/// server that starts again at once may find that it is still taken for alive.
 const SLOWLY: Duration = Duration::from_secs(30);
+const SEEMS: Duration = Duration::from_secs(10);
 
 /// What became of each address.
 #[derive(Default)]
@@ -101,6 +103,7 @@ async fn keep(peers: Arc<Peers>, address: SocketAddr, gone: CancellationToken) {
 
 async fn redial(peers: &Arc<Peers>, address: SocketAddr, gone: &CancellationToken) {
     let mut backoff = Backoff::new(peers.seed ^ seed(address));
+    let mut refused = None;
     loop {
         let begun = Instant::now();
         let Ended { end, hello } = dial(peers, address, gone).await;
@@ -116,7 +119,10 @@ async fn redial(peers: &Arc<Peers>, address: SocketAddr, gone: &CancellationToke
             peers.links.gone(node).await;
         }
         let wait = backoff.after(begun.elapsed());
-        sleep(if refusal.is_some_and(Refusal::needs_people) { SLOWLY } else { wait }).await;
+        let since = refusal.filter(|refusal| refusal.needs_people()).map(|_| *refused.get_or_insert(begun));
+        refused = since;
+        let lasts = since.is_some_and(|since| since.elapsed() >= SEEMS);
+        sleep(if lasts { SLOWLY } else { wait }).await;
     }
 }
 
@@ -147,7 +153,7 @@ async fn call(
     address: SocketAddr,
     requests: impl futures_util::Stream<Item = pb::ReplicateRequest> + Send + 'static,
 ) -> Result<tonic::Streaming<pb::ReplicateResponse>, Status> {
-    let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(unreachable)?;
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|error| unreachable(&error))?;
     let channel = endpoint
         .connect_timeout(CONNECT)
         .tcp_nodelay(true)
@@ -158,14 +164,14 @@ async fn call(
         .initial_connection_window_size(CONNECTION_WINDOW)
         .connect()
         .await
-        .map_err(unreachable)?;
+        .map_err(|error| unreachable(&error))?;
     let mut client = ReplicationServiceClient::new(channel).max_decoding_message_size(MESSAGE_MAX);
     Ok(client.replicate(requests).await?.into_inner())
 }
 
 /// Why there is no connection, in the words of whoever knows best.
-fn unreachable(error: tonic::transport::Error) -> Status {
-    let mut cause: &dyn std::error::Error = &error;
+fn unreachable(error: &tonic::transport::Error) -> Status {
+    let mut cause: &dyn std::error::Error = error;
     while let Some(deeper) = cause.source() {
         cause = deeper;
     }
