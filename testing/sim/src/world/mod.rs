@@ -56,7 +56,7 @@ pub(crate) enum Event {
     /// An end hears that the stream is closed.
     Close { stream: u64, end: usize },
     /// A request arrives at a server.
-    Arrive { node: usize, request: Request },
+    Arrive { node: usize, request: Box<Request> },
     /// An answer arrives at a client.
     Reply { request: u64, client: usize, answer: Answer },
     /// A client waits no longer.
@@ -100,7 +100,7 @@ pub(crate) struct Pending {
     pub(crate) life: u32,
     pub(crate) revision: u64,
     pub(crate) written: Seen,
-    pub(crate) request: Request,
+    pub(crate) request: Box<Request>,
     pub(crate) answer: Answer,
 }
 
