@@ -29,6 +29,10 @@ impl CancelledKeys {
         if change.after.is_live() && change.by == By::Client {
             self.born.insert(version, change.at);
         }
+        if change.after.life == Life::Cancelled && change.by == By::Tick {
+            let text = "a cancel that nobody asked for".to_owned();
+            findings.report("I2", view, change.node, change.key, text);
+        }
         let highest = &mut self.highest[change.node][change.key];
         match (change.after.life, *highest) {
             (Life::Cancelled, known) if known.is_none_or(|(owner, _)| owner <= change.after.owner) => {

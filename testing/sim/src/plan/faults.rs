@@ -148,7 +148,7 @@ pub(super) fn of(plan: &Plan, rng: &mut Rng) -> Vec<At<Fault>> {
         Temper::Blackout => vec![At { at: 20_000, what: Fault::Silence { lasts: rng.within(20_000, 100_000) } }],
         Temper::Outlast => {
             let mut faults = rough(plan, rng);
-            faults.push(outlast(plan, rng));
+            faults.extend(outlast(plan, rng));
             // What is told again after it was forgotten cannot be told from news.
             let replay = |fault: &Fault| matches!(fault, Fault::Hostile { what: Hostility::Replay, .. });
             faults.retain(|fault| !replay(&fault.what));
@@ -206,12 +206,23 @@ fn any(plan: &Plan, rng: &mut Rng) -> Fault {
     }
 }
 
-/// Two servers are apart for longer than removals are remembered.
-fn outlast(plan: &Plan, rng: &mut Rng) -> At<Fault> {
-    let ttl = plan.shape.tombstone_ttl.max(2 * plan.shape.lease);
-    let lasts = ttl + rng.within(0, 2 * plan.shape.lease);
-    let at = rng.within(2_000, plan.shape.heal.saturating_sub(lasts).max(3_000));
-    At { at, what: partition(plan, lasts, rng) }
+/// Servers are apart for longer than removals are remembered; one of them may stand still meanwhile, so that it still
+/// shows what the others have forgotten.
+fn outlast(plan: &Plan, rng: &mut Rng) -> Vec<At<Fault>> {
+    let lasts = plan.shape.tombstone_ttl + rng.within(3_000, 3_000 + 2 * plan.shape.lease);
+    let at = rng.within(5_000, plan.shape.heal.saturating_sub(lasts + 12_000).max(6_000));
+    if rng.chance(500) {
+        return vec![At { at, what: partition(plan, lasts, rng) }];
+    }
+    let node = rng.index(plan.shape.nodes);
+    let others = (0..plan.shape.nodes).filter(|other| *other != node);
+    let cut = others.map(|other| Fault::Cut { one: node, other, half_open: 0 });
+    let apart = lasts + 4_000;
+    let mut faults: Vec<At<Fault>> = cut.map(|what| At { at, what }).collect();
+    faults.push(At { at, what: Fault::Partition { side: 1 << node, one_way: false, lasts: apart } });
+    faults.push(At { at, what: Fault::Unreachable { node, lasts: apart } });
+    faults.push(At { at: at + 700, what: Fault::Pause { node, lasts, suspended: false } });
+    faults
 }
 
 fn partition(plan: &Plan, lasts: u64, rng: &mut Rng) -> Fault {

@@ -210,7 +210,8 @@ impl Shape {
                 clients: 2_000,
                 apps: 20,
                 interval: 30_000,
-                heal: 60_000,
+                heal: 50_000,
+                end: 75_000,
                 acts: 0,
                 lost: 0,
                 ..common

@@ -177,6 +177,9 @@ impl World<'_> {
         for frame in frames {
             self.inject(id, end, frame);
         }
+        // Short names of keys are another stream's: whoever could send such frames could do so until it ends.
+        let soon = self.at + self.shape().latency + 20;
+        self.schedule(soon, Event::Cut { one: from, other: to });
     }
 
     fn noise(&mut self, id: u64, end: usize) {

@@ -53,6 +53,8 @@ pub(crate) struct Server {
     pub(crate) streams: Vec<u64>,
     /// Failed dials in a row, by server.
     pub(crate) failures: Vec<u32>,
+    /// Dials planned so far, by server: only the last one counts.
+    pub(crate) dials: Vec<u32>,
     /// What it holds, by key.
     pub(crate) seen: Vec<Option<Seen>>,
     /// Since when.
@@ -89,6 +91,7 @@ impl Server {
             waiting: Vec::new(),
             streams: Vec::new(),
             failures: vec![0; shape.nodes],
+            dials: vec![0; shape.nodes],
             seen: vec![None; shape.clients],
             changed: vec![0; shape.clients],
             head: 0,

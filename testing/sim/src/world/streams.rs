@@ -38,27 +38,40 @@ impl World<'_> {
         self.streams.values().filter(|stream| stream.is_up()).map(linked).collect()
     }
 
-    pub(super) fn dial(&mut self, node: usize, peer: usize, life: u32) {
-        if self.servers[node].life != life || self.servers[node].health == Health::Down {
+    /// Plans the next attempt of a server to reach another.
+    pub(super) fn dial_soon(&mut self, node: usize, peer: usize) {
+        let server = &mut self.servers[node];
+        server.dials[peer] += 1;
+        let longest = (BACK_OFF.0 << server.failures[peer].min(6)).min(BACK_OFF.1);
+        let wait = server.rng.within(longest / 2, longest);
+        let dial = Event::Dial { node, peer, life: server.life, turn: server.dials[peer] };
+        self.schedule(self.at + wait, dial);
+    }
+
+    pub(super) fn dial(&mut self, node: usize, peer: usize, life: u32, turn: u32) {
+        let server = &mut self.servers[node];
+        if server.life != life || server.health == Health::Down || server.dials[peer] != turn {
             return;
         }
-        if self.servers[node].health == Health::Paused {
-            return self.servers[node].waiting.push(Event::Dial { node, peer, life });
+        if server.health == Health::Paused {
+            return server.waiting.push(Event::Dial { node, peer, life, turn });
         }
-        let connected = self.streams.values().any(|stream| {
-            stream.is_between(node, peer) && stream.end_of(node).is_some_and(|end| stream.ends[end].link.is_some())
-        });
-        if connected {
-            self.servers[node].failures[peer] = 0;
-        } else if self.is_reachable(node, peer) {
+        if self.is_connected(node, peer) {
+            return;
+        }
+        if self.is_reachable(node, peer) {
             self.connect(node, peer);
-        } else {
-            self.servers[node].failures[peer] += 1;
         }
-        let doubled = BACK_OFF.0 << self.servers[node].failures[peer].min(6);
-        let longest = doubled.min(BACK_OFF.1).max(200);
-        let wait = self.servers[node].rng.within(longest / 2, longest);
-        self.schedule(self.at + wait, Event::Dial { node, peer, life });
+        self.servers[node].failures[peer] += 1;
+        self.dial_soon(node, peer);
+    }
+
+    /// Whether a server has joined a stream to another.
+    fn is_connected(&self, node: usize, peer: usize) -> bool {
+        self.streams.values().any(|stream| {
+            let joined = stream.end_of(node).is_some_and(|end| stream.ends[end].link.is_some());
+            joined && stream.is_between(node, peer)
+        })
     }
 
     fn is_reachable(&self, node: usize, peer: usize) -> bool {
@@ -232,8 +245,11 @@ impl World<'_> {
 
     pub(super) fn close_end(&mut self, id: u64, end: usize) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        let node = stream.ends[end].node;
-        if self.servers[node].health == Health::Paused && stream.ends[end].open {
+        let (node, peer) = (stream.ends[end].node, stream.ends[1 - end].node);
+        if !stream.ends[end].open {
+            return;
+        }
+        if self.servers[node].health == Health::Paused {
             return self.servers[node].waiting.push(Event::Close { stream: id, end });
         }
         stream.ends[end].open = false;
@@ -241,6 +257,9 @@ impl World<'_> {
         self.servers[node].streams.retain(|held| *held != id);
         if stream.is_dead() {
             self.streams.remove(&id);
+        }
+        if self.servers[node].health == Health::Up {
+            self.dial_soon(node, peer);
         }
     }
 
