@@ -78,7 +78,9 @@ impl LeaseClock {
             return;
         }
         let late_ms = late.as_millis() as u64;
-        pauses.note(Mono(ticked.saturating_sub(self.paused_ms.load(Ordering::Relaxed))), late);
+        // Whatever was heard after the last tick was heard before the pause: after it the tick is due at once.
+        let due = ticked.saturating_sub(self.paused_ms.load(Ordering::Relaxed)) + PERIOD.as_millis() as u64;
+        pauses.note(Mono(due - 1), late);
         self.ticked_ms.store(ticked + late_ms, Ordering::Relaxed);
         self.paused_ms.fetch_add(late_ms, Ordering::Release);
     }
@@ -125,7 +127,7 @@ mod tests {
         assert_eq!(clock.tick(Mono(31_300)), Duration::from_millis(1300), "and is due no more by then");
         assert_eq!(clock.at(Mono(31_300)), Mono(2300));
         assert_eq!(clock.true_time(Mono(2200)), Mono(31_200));
-        assert_eq!(clock.true_time(Mono(900)), Mono(900));
+        assert_eq!(clock.true_time(Mono(1900)), Mono(1900), "heard between the last tick and the pause");
     }
 
     #[test]
