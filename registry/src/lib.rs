@@ -35,6 +35,7 @@ mod renew;
 pub mod replication;
 mod request;
 mod restore;
+pub mod seeded;
 mod store;
 mod sync;
 #[cfg(test)]

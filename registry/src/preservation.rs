@@ -60,6 +60,21 @@ pub(crate) struct Allowance {
     pub(crate) unprotected: bool,
 }
 
+impl Census {
+    /// Takes slots for lapsed because they once were.
+    pub(crate) fn recall(&mut self, slots: &[u32]) {
+        let (overdue, interval) = (Duration::from_secs(1), Duration::ZERO);
+        let lapsed = |slot: &u32| Lapsed { slot: *slot, overdue, unprotected: true, interval };
+        self.lapsed.extend(slots.iter().map(lapsed));
+    }
+
+    /// Expects as many renewals as were promised once.
+    pub(crate) fn expect(&mut self, promised: f64) {
+        self.promised = self.promised.max(promised);
+        self.expected = self.promised;
+    }
+}
+
 /// State between ticks.
 #[derive(Debug, Default)]
 pub(crate) struct Guard {

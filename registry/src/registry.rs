@@ -17,6 +17,7 @@ use crate::log::{History, Log};
 use crate::pauses::LeaseClock;
 use crate::record::{Life, Record, Usage};
 use crate::replication::{Acks, Covered};
+use crate::seeded::{Bug, planted};
 use crate::store::{Apps, Index, KeyHash, Slots};
 use crate::tick::Ticker;
 use crate::timers::Timers;
@@ -93,13 +94,15 @@ impl Registry {
         Self::tuned(config, seeds, Tuning::default(), now)
     }
 
-    pub(crate) fn tuned(config: Config, seeds: Seeds, tuning: Tuning, now: Now) -> Self {
+    pub(crate) fn tuned(mut config: Config, seeds: Seeds, tuning: Tuning, now: Now) -> Self {
+        config.eureka_double_lease |= planted(Bug::LeaseDoubled);
+        let stamped = if planted(Bug::StampsReused) { 1 } else { seeds.boot };
         Self {
             boot: seeds.boot,
             index: Index::new(seeds.hash, tuning.hash_mask),
             slots: Slots::new(),
             apps: Apps::default(),
-            log: Log::new(seeds.boot, tuning.ring),
+            log: Log::new(stamped, tuning.ring),
             usage: Arc::default(),
             counters: Counters::default(),
             events: Events::default(),
@@ -241,6 +244,12 @@ impl Registry {
 
     /// How long a removal is remembered.
     pub(crate) fn remembered(&self, removed: &Record) -> Duration {
+        if planted(Bug::ShortMemory) {
+            return Duration::from_secs(30);
+        }
+        if planted(Bug::CancelForgotten) && removed.head().life == Life::Cancelled {
+            return Duration::ZERO;
+        }
         let longest = Duration::from_millis(self.counters.longest_lease_ms.load(Ordering::Relaxed));
         let overridden = removed.head().life == Life::Expired && removed.overlay() != Overlay::default();
         let outlives = if overridden { self.config.override_outlives } else { Duration::ZERO };

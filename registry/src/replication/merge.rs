@@ -13,6 +13,7 @@ use crate::apply::{Held, Key, OwnerWrite, Renewal, Taken, Texts, Write};
 use crate::events::Cause;
 use crate::leases::{Heard, Sign};
 use crate::record::{Flat, Life, OverlayNote, Record};
+use crate::seeded::{Bug, planted};
 use crate::{Origin, Refused, Registry};
 
 /// What a merge did.
@@ -91,7 +92,9 @@ impl Registry {
     pub fn merge(&self, incoming: Outgoing, adoption: Adoption, now: Now) -> Result<Merged, Refused> {
         let Outgoing { state: incoming, age, beaten } = incoming;
         let sign = Sign { at: self.heard_at(age, now), heard: Heard::Peer, beaten };
-        let lapsed = adoption == Adoption::Fresh && self.is_lapsed(&incoming, age, beaten);
+        let lapsed = adoption == Adoption::Fresh
+            && !planted(Bug::LapsedAdopted)
+            && self.is_lapsed(&incoming, age, beaten);
         self.merge_signed(incoming, sign, lapsed, now)
     }
 
@@ -127,7 +130,7 @@ impl Registry {
             let removes = live && merged.owner.content == Content::Expired;
             let same = merged.owner.version == known.owner.version;
             let revives = !live && matches!(merged.owner.content, Content::Live(_));
-            if removes && same && self.holds(held, now) {
+            if removes && same && self.holds(held, now) && !planted(Bug::EvictionBelieved) {
                 revive(key, &merged)
             } else if revives && lapsed {
                 lapse(key, &merged)

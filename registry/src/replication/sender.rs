@@ -8,6 +8,7 @@ use heureka_model::{InstanceKey, Mono, Now};
 use super::outlet::has_room;
 use super::{Beaten, Binding, FRAME_KEYS, Frame, Position, Records, Renewals, Scope, Sighting};
 use crate::Registry;
+use crate::seeded::{Bug, planted};
 
 /// Time between two passes over the leases.
 const RENEWALS_EVERY: Duration = Duration::from_millis(500);
@@ -159,6 +160,9 @@ impl Sender {
     fn changed(&mut self, registry: &Registry, now: Now) -> Option<Records> {
         let changes = registry.changes(self.position, self.scope(), now);
         self.position = changes.position;
+        if planted(Bug::CursorJumps) && changes.records.len() > 1 {
+            return self.jump(registry);
+        }
         self.level = changes.at_head;
         let due = self.tell && self.position > self.told;
         if changes.records.is_empty() && !due {
@@ -169,6 +173,15 @@ impl Sender {
         let covered = changes.at_head.then_some(changes.clock);
         let records = told(changes.records);
         Some(Records { records, revision: self.position, covered, ..Records::default() })
+    }
+}
+
+impl Sender {
+    /// Leaves out what is between.
+    fn jump(&mut self, registry: &Registry) -> Option<Records> {
+        self.position = registry.head();
+        self.told = self.position;
+        Some(Records { revision: self.position, ..Records::default() })
     }
 }
 

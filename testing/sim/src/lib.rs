@@ -23,7 +23,7 @@ mod rng;
 mod trace;
 mod world;
 
-pub use bugs::{BUGS, arm, disarm};
+pub use bugs::{arm, bugs, disarm, name_of};
 pub use campaign::{Campaign, Failure, Tally, judge, regressions};
 pub use minimise::minimise;
 pub use monitors::{Findings, Violation};

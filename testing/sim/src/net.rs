@@ -41,6 +41,8 @@ pub(crate) struct Wire {
     bytes: usize,
     /// The last frame arrives then, and none after it before.
     last: u64,
+    /// The next frame with records gets one among them that no clock can have written.
+    pub(crate) spoiled: bool,
     /// When the line is free again, of one that takes only so many bytes a second.
     free: u64,
 }

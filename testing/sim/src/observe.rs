@@ -35,6 +35,8 @@ pub struct Seen {
     pub process: u32,
     /// Status that the owner reported.
     pub status: Status,
+    /// Hash of where the instance is.
+    pub place: u64,
     /// Hash of everything the owner said.
     pub said: u64,
 }
@@ -75,15 +77,15 @@ pub enum By {
 
 impl Seen {
     pub(crate) fn of(state: &KeyState) -> Self {
-        let (life, content, process, status, said) = match &state.owner.content {
+        let (life, content, process, status, place, said) = match &state.owner.content {
             Content::Live(instance) => {
                 let number = |key: &str| instance.metadata.get(key).and_then(|text| text.parse().ok());
                 let content: u64 = number(CONTENT).unwrap_or(0);
                 let process = number(PROCESS).unwrap_or(0) as u32;
-                (Life::Live, content, process, instance.status, said(instance))
+                (Life::Live, content, process, instance.status, place(&instance.host_name), said(instance))
             }
-            Content::Cancelled => (Life::Cancelled, 0, 0, Status::Unknown, 1),
-            Content::Expired => (Life::Expired, 0, 0, Status::Unknown, 2),
+            Content::Cancelled => (Life::Cancelled, 0, 0, Status::Unknown, 0, 1),
+            Content::Expired => (Life::Expired, 0, 0, Status::Unknown, 0, 2),
         };
         Self {
             life,
@@ -94,6 +96,7 @@ impl Seen {
             content,
             process,
             status,
+            place,
             said,
         }
     }
@@ -125,6 +128,13 @@ pub(crate) fn key(number: usize, apps: usize) -> InstanceKey {
         app: format!("APP{}", number % apps),
         id: format!("i{}", number / apps),
     }
+}
+
+/// Hash of a host.
+pub(crate) fn place(host: &str) -> u64 {
+    let mut hash = Fold::default();
+    hash.text(host);
+    hash.0
 }
 
 fn said(instance: &heureka_model::Instance) -> u64 {

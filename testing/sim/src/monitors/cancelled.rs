@@ -29,6 +29,10 @@ impl CancelledKeys {
         if change.after.is_live() && change.by == By::Client {
             self.born.insert(version, change.at);
         }
+        if change.after.life == Life::Cancelled && change.by == By::Tick {
+            let text = "a cancel that nobody asked for".to_owned();
+            findings.report("I2", view, change.node, change.key, text);
+        }
         let highest = &mut self.highest[change.node][change.key];
         match (change.after.life, *highest) {
             (Life::Cancelled, known) if known.is_none_or(|(owner, _)| owner <= change.after.owner) => {
@@ -54,6 +58,10 @@ impl CancelledKeys {
     pub(crate) fn served(&mut self, view: &View<'_>, served: &Served<'_>, findings: &mut Findings) {
         let live = served.before.is_some_and(|before| before.is_live());
         let learning = served.before.is_none() && !view.servers[served.node].is_ready();
+        if served.answer == Answer::NotFound && learning {
+            let text = "a renewal was refused by a server that does not know yet what there is".to_owned();
+            findings.report("I14", view, served.node, served.key, text);
+        }
         if served.answer == Answer::Renewed && !live && !learning {
             let text = "a renewal was answered OK, and there is no live instance".to_owned();
             findings.report("I2", view, served.node, served.key, text);

@@ -28,7 +28,7 @@ pub(crate) fn transition(signs: &Signs, view: &View<'_>, change: &Transition, fi
 
 /// A server removes nobody whom it heard itself within the lease.
 fn own_removal(signs: &Signs, view: &View<'_>, change: &Transition, findings: &mut Findings) {
-    let own = change.after.written.boot == view.servers[change.node].boot();
+    let own = change.by == By::Tick;
     let Some(sign) = signs.direct(change.node, change.key).filter(|_| own) else { return };
     let age = view.servers[change.node].lease_clock(view.at).saturating_sub(sign.lease);
     if age + HASTE <= view.shape().lease {

@@ -53,12 +53,12 @@ pub(crate) struct Server {
     pub(crate) streams: Vec<u64>,
     /// Failed dials in a row, by server.
     pub(crate) failures: Vec<u32>,
+    /// Dials planned so far, by server: only the last one counts.
+    pub(crate) dials: Vec<u32>,
     /// What it holds, by key.
     pub(crate) seen: Vec<Option<Seen>>,
     /// Since when.
     pub(crate) changed: Vec<u64>,
-    /// Root of the digest that it told last, and when.
-    pub(crate) root: Option<(u64, u64)>,
     /// Head of its log when that was looked at.
     pub(crate) head: u64,
     /// What it knew at some time, for a start with old knowledge.
@@ -91,9 +91,9 @@ impl Server {
             waiting: Vec::new(),
             streams: Vec::new(),
             failures: vec![0; shape.nodes],
+            dials: vec![0; shape.nodes],
             seen: vec![None; shape.clients],
             changed: vec![0; shape.clients],
-            root: None,
             head: 0,
             memory: Vec::new(),
             disturbed: 0,
@@ -112,7 +112,6 @@ impl Server {
         self.head = 0;
         self.seen.fill(None);
         self.changed.fill(at);
-        self.root = None;
         self.failures.fill(0);
         let seeds = Seeds { boot: self.rng.next() | 1, hash: self.rng.next(), shuffle: self.rng.next() };
         let now = self.now(shape, at);
