@@ -4,7 +4,8 @@
 use std::process::ExitCode;
 
 use heureka_sim::{
-    Campaign, Failure, Plan, Tally, Temper, Trace, arm, bugs, disarm, explain, judge, name_of, regressions, run,
+    Campaign, Failure, Plan, Tally, Temper, Trace, arm, bugs, disarm, explain, judge, name_of, regressions,
+    run,
 };
 
 fn main() -> ExitCode {
@@ -17,7 +18,8 @@ fn main() -> ExitCode {
     }
 }
 
-const USAGE: &str = "usage: sim [--seeds N] [--first N] [--threads N] [--temper NAME] [--bug N|all] [--keep-going]
+const USAGE: &str =
+    "usage: sim [--seeds N] [--first N] [--threads N] [--temper NAME] [--bug N|all] [--keep-going]
        sim --seed N [--temper NAME] [--bug N] [--key N]";
 
 struct Arguments {
