@@ -11,7 +11,7 @@ use http::{HeaderValue, Response, StatusCode};
 
 use crate::config::SyncingStatus;
 
-/// A refusal. Its text becomes the body of a 400, 413, 415 or 429.
+/// A refusal. Its text becomes the body of a 400, 403, 413, 415 or 429.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// Nothing is served under this path, or no live instance has this key.
@@ -52,6 +52,9 @@ pub(crate) enum Error {
         /// Bytes taken.
         limit: usize,
     },
+    /// The caller is no trusted peer.
+    #[error("only a peer may send this, and the address {0} is not in peer.trusted")]
+    NoPeer(String),
     /// Too much is built already that nobody has read yet.
     #[error("busy")]
     Busy,
@@ -72,7 +75,7 @@ impl Error {
         Self::Invalid(Invalid::malformed(field, expected))
     }
 
-    fn status(&self) -> StatusCode {
+    pub(crate) fn status(&self) -> StatusCode {
         match self {
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed(_) => StatusCode::METHOD_NOT_ALLOWED,
@@ -81,7 +84,7 @@ impl Error {
             }
             Self::MediaType | Self::ContentEncoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Syncing(SyncingStatus::Forbidden) => StatusCode::FORBIDDEN,
+            Self::NoPeer(_) | Self::Syncing(SyncingStatus::Forbidden) => StatusCode::FORBIDDEN,
             Self::Busy | Self::Unavailable | Self::Syncing(SyncingStatus::Unavailable) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }

@@ -9,6 +9,7 @@ pub mod args;
 pub mod clock;
 pub mod config;
 pub mod drain;
+pub mod eureka;
 mod grpc;
 mod health;
 pub mod life;
@@ -34,6 +35,7 @@ use tokio::net::TcpListener;
 use crate::app::App;
 use crate::config::{Config, DrainConfig, bytes_of};
 use crate::drain::{Drained, Ending};
+use crate::eureka::{Abroad, Eureka};
 use crate::grpc::Grpc;
 use crate::life::{Cluster, Life, Preserving, State};
 use crate::listen::Listen;
@@ -81,6 +83,7 @@ pub enum StartError {
 pub struct Running {
     addresses: Vec<SocketAddr>,
     core: Arc<Registry>,
+    eureka: Eureka,
     peers: Arc<Peers>,
     life: Arc<Life>,
     store: tokio::sync::Mutex<Option<persist::Store>>,
@@ -116,7 +119,10 @@ impl Server {
         let identity = identity(&config, &world);
         let replicator = Replicator::new(core.clone(), greeting(&config, &identity, &addresses));
         let peers = Peers::new(Arc::new(replicator), world.clock.clone(), &config, world.seeds.shuffle);
-        let cluster = Cluster::of(&peers, &config.peer);
+        let mut cluster = Cluster::of(&peers, &config.peer);
+        let copied = eureka::Copied::new(&config.eureka);
+        cluster.seen = copied.beside(cluster.seen);
+        cluster.known = copied.among(cluster.known);
         let life = Arc::new(Life::new(config.life(), cluster.seen.clone(), world.clock.clone()));
         let store = Arc::new(persist::Figures::default());
         let opened = match config.server.data_dir.as_str() {
@@ -147,12 +153,25 @@ impl Server {
             store: store.clone(),
             node: config.server.clone(),
         };
-        let (metrics, rest) = Metrics::around(sources, || {
-            heureka_compat_http::gated(core.clone(), world.clock.clone(), config.rest(), gate)
+        let mut rest_config = config.rest();
+        let deps = eureka::Deps {
+            core: core.clone(),
+            clock: world.clock.clone(),
+            ending: ending.clone(),
+            trusted: rest_config.resolved_peers.clone(),
+            copied,
+        };
+        let (metrics, (rest, eureka)) = Metrics::around(sources, || {
+            let abroad = Abroad::new(&config.eureka, world.seeds, &world.clock);
+            rest_config.regions = abroad.readers();
+            let rest = heureka_compat_http::gated(core.clone(), world.clock.clone(), rest_config, gate);
+            (rest, Eureka::start(&config.eureka, abroad, &deps))
         })?;
 
         let metrics = Arc::new(metrics);
-        let own = routes.merge(health::router(life.clone(), cluster.amiss.clone(), metrics.clone()));
+        let own = routes
+            .merge(health::router(life.clone(), cluster.amiss.clone(), metrics.clone()))
+            .merge(eureka::router(eureka.clone()));
         let app = App::new(peers.serve(grpc.router, &ending), own, rest, &config.server.context_path);
         let seed = world.seeds.shuffle;
         let (drain, ending_too) = (config.drain, ending.clone());
@@ -174,7 +193,7 @@ impl Server {
         tokio::spawn(follow(peers.clone(), life.clone()));
         tokio::spawn(part(peers.clone(), ending.clone()));
         tokio::spawn(life.clone().catch_up());
-        Ok(Running { addresses, core, peers, life, store: kept.into(), ending, request, drain })
+        Ok(Running { addresses, core, eureka, peers, life, store: kept.into(), ending, request, drain })
     }
 }
 
@@ -277,6 +296,12 @@ impl Running {
     #[must_use]
     pub fn core(&self) -> &Arc<Registry> {
         &self.core
+    }
+
+    /// The servers of Netflix's kind beside this one.
+    #[must_use]
+    pub fn eureka(&self) -> &Eureka {
+        &self.eureka
     }
 
     /// The other servers of the cluster.

@@ -7,6 +7,7 @@
 mod core;
 mod docs;
 mod error;
+mod eureka;
 mod limits;
 mod peer;
 mod server;
@@ -20,6 +21,7 @@ use heureka_registry::Preservation;
 
 pub use core::{LeaseConfig, OverridesConfig, RegistryConfig, TombstonesConfig};
 pub use error::{ConfigError, Problem};
+pub use eureka::{EurekaConfig, EurekaUrl, RegionSource, RegionUrl};
 pub use limits::{LimitsConfig, bytes_of};
 pub use peer::{PeerAddress, PeerConfig};
 pub use server::{DEFAULT_PORT, DrainConfig, Profile, ServerConfig};
@@ -51,6 +53,8 @@ pub struct Config {
     pub compat: CompatConfig,
     /// Other servers.
     pub peer: PeerConfig,
+    /// Servers of Netflix's kind.
+    pub eureka: EurekaConfig,
     /// Until readers are served.
     pub startup: StartupConfig,
     /// Logs.
@@ -99,6 +103,7 @@ impl Config {
             .chain(limits::check(self))
             .chain(core::check(self))
             .chain(surface::check(self))
+            .chain(eureka::check(self))
             .chain(peer::check(self))
             .chain(startup::check(self));
         let blame = |key: &str| {
@@ -117,6 +122,7 @@ fn settings() -> impl Iterator<Item = &'static Setting> {
         core::SETTINGS,
         peer::SETTINGS,
         surface::SETTINGS,
+        eureka::SETTINGS,
     ];
     tables.into_iter().flatten()
 }

@@ -114,6 +114,8 @@ impl Config {
                 Interval::Auto => None,
                 Interval::Fixed(interval) => Some(interval),
             },
+            ack_wait: self.peer.ack_wait,
+            ..heureka_compat_http::Config::default()
         }
     }
 }

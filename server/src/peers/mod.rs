@@ -172,8 +172,13 @@ impl Peers {
         let members = self.members.borrow().clone();
         let lost = members.names().filter(|(_, addresses)| !addresses.iter().filter_map(of).any(holds));
         lost.map(|(name, addresses)| {
-            let reason = addresses.iter().filter_map(of).find_map(|attempt| attempt.last_error.clone());
-            (name.to_string(), reason.map_or_else(|| "not tried yet".to_owned(), |(_, reason)| reason))
+            let failed = addresses.iter().filter_map(of).find_map(|attempt| attempt.last_error.clone());
+            let reason = match failed {
+                Some((_, reason)) => reason,
+                None if addresses.is_empty() => "the name has no address".to_owned(),
+                None => "no answer yet".to_owned(),
+            };
+            (name.to_string(), reason)
         })
         .collect()
     }

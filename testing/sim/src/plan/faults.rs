@@ -151,6 +151,9 @@ pub(super) fn of(plan: &Plan, rng: &mut Rng) -> Vec<At<Fault>> {
         Temper::Outlast => {
             let mut faults = rough(plan, rng);
             faults.push(outlast(plan, rng));
+            // What is told again after it was forgotten cannot be told from news.
+            let replay = |fault: &Fault| matches!(fault, Fault::Hostile { what: Hostility::Replay, .. });
+            faults.retain(|fault| !replay(&fault.what));
             faults
         }
         Temper::Rough | Temper::Coarse | Temper::Crowd => rough(plan, rng),

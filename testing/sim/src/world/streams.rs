@@ -83,7 +83,7 @@ impl World<'_> {
         let (from, to) = (stream.ends[end].node, stream.ends[1 - end].node);
         self.trace.frame(self.at, from, to, &frame);
         if let Frame::State(state) = &frame {
-            self.servers[from].root = Some((state.root, self.at));
+            self.servers[from].root = state.root.map(|root| (root, self.at)).or(self.servers[from].root);
         }
         let rate = self.lines.rate(from, to);
         let arrives = stream.wires[end].send(frame, self.at, latency, rate);
