@@ -19,6 +19,7 @@ use crate::replication::{Acks, Covered};
 use crate::store::{Apps, Index, KeyHash, Slots};
 use crate::tick::Ticker;
 use crate::timers::Timers;
+use crate::watch::Horizon;
 use crate::{Config, Origin, Refused, Removals, Seeds};
 
 /// A registry of instances. Shared by reference among any number of threads.
@@ -40,6 +41,7 @@ pub struct Registry {
     pub(crate) removals: Mutex<Removals>,
     pub(crate) pauses: Mutex<Pauses>,
     pub(crate) covered: Mutex<Covered>,
+    pub(crate) horizon: Mutex<Horizon>,
     pub(crate) acks: Acks,
     /// Revision of the last change that did not come from a peer.
     pub(crate) entered: AtomicU64,
@@ -111,6 +113,7 @@ impl Registry {
             removals: Mutex::default(),
             pauses: Mutex::default(),
             covered: Mutex::default(),
+            horizon: Mutex::default(),
             acks: Acks::default(),
             entered: AtomicU64::new(0),
             config,

@@ -12,7 +12,7 @@ fn remove(id: &str, owner: u64) -> v1::Change {
 }
 
 fn begin(mode: v1::SnapshotMode) -> Wire {
-    Wire::SnapshotBegin(v1::SnapshotBegin { header: None, mode: mode.into() })
+    Wire::SnapshotBegin(v1::SnapshotBegin { header: None, mode: mode.into(), apps: Vec::new() })
 }
 
 fn changes(changes: Vec<v1::Change>) -> Wire {

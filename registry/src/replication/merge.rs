@@ -92,6 +92,8 @@ impl Registry {
         let Outgoing { state: incoming, age, beaten } = incoming;
         self.log.observe(incoming.owner.written);
         self.log.observe(incoming.overlay_stamp);
+        self.meet(incoming.owner.written);
+        self.meet(incoming.overlay_stamp);
         self.counters.highest_owner.fetch_max(incoming.owner.version, Ordering::Relaxed);
         let sign = Sign { at: self.heard_at(age, now), heard: Heard::Peer, beaten };
         let name = incoming.key.clone();

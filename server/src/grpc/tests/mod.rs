@@ -3,6 +3,7 @@
 
 mod discovery;
 mod edge;
+mod failover;
 mod registrar;
 mod transport;
 mod watch;
