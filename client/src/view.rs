@@ -4,20 +4,22 @@
 //! superseded. It is not applied, but noted, so that digests can be compared all the same.
 
 mod behind;
+mod building;
 mod heard;
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use heureka_model::{InstanceKey, Invalid, Registration, RemovalReason, SetDigest};
+use heureka_model::{Invalid, Registration, RemovalReason, SetDigest};
 use heureka_proto::convert::duration;
 use heureka_proto::v1;
 use heureka_proto::v1::watch_event::Event as Wire;
 use tokio::time::Instant;
 
 use self::behind::{Behind, Removed};
+use self::building::Building;
 use self::heard::Heard;
 use crate::guard::{Origin, Waiting, shrinks};
 use crate::set::Set;
@@ -76,14 +78,6 @@ pub(crate) struct View {
     behind: Behind,
     /// What was removed lately.
     removed: Removed,
-}
-
-/// A snapshot that is not complete.
-#[derive(Debug, Default)]
-struct Building {
-    set: Set,
-    /// Applications that it tells whole; nothing when it is all of them.
-    apps: Option<HashSet<(String, String)>>,
 }
 
 /// What a message asks of the stream.
@@ -249,7 +243,7 @@ impl View {
         let Some(built) = self.building.take() else {
             return;
         };
-        let waiting_since = self.waiting.as_ref().map(|earlier| earlier.since());
+        let waiting_since = self.waiting.as_ref().map(Waiting::since);
         let is_doubtful = waiting_since.is_some() || shrinks(&self.held, self.missing_in(&built).count());
         if is_doubtful && self.hold > Duration::ZERO {
             let since = waiting_since.unwrap_or(now);
@@ -366,26 +360,6 @@ impl View {
         let jitter = away.reconnect_jitter.unwrap_or_default();
         let within = duration("go_away.reconnect_jitter", &jitter).unwrap_or_default();
         if is_to_stay { Next::Reconnect(within) } else { Next::Leave(within) }
-    }
-}
-
-impl Building {
-    /// Nothing for a part that tells changes only.
-    fn of(begin: &v1::SnapshotBegin) -> Option<Self> {
-        let name = |app: &v1::AppDigest| (app.namespace.clone(), app.app.clone());
-        match begin.mode() {
-            v1::SnapshotMode::Full => Some(Self::default()),
-            v1::SnapshotMode::Diff => {
-                Some(Self { set: Set::default(), apps: Some(begin.apps.iter().map(name).collect()) })
-            }
-            _ => None,
-        }
-    }
-
-    /// Whether the key is gone if it is not told.
-    fn covers(&self, key: &InstanceKey) -> bool {
-        let is_named = |apps: &HashSet<_>| apps.contains(&(key.namespace.clone(), key.app.clone()));
-        self.apps.as_ref().is_none_or(is_named)
     }
 }
 

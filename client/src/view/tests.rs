@@ -1,5 +1,7 @@
 //! Messages and what they make of the set.
 
+use heureka_model::InstanceKey;
+
 use super::*;
 use crate::testing::{change, key, registered, registration, told_by};
 

@@ -77,8 +77,7 @@ async fn only_hears_of(watch: &mut Watch, id: &str) {
     loop {
         match watch.next().await.unwrap().unwrap() {
             Event::Added(now) => return assert_eq!(now.instance.key.id, id),
-            Event::Synced { .. } | Event::Preserving(_) => {}
-            other => panic!("{other:?}"),
+            other => assert!(matches!(other, Event::Synced { .. } | Event::Preserving(_)), "{other:?}"),
         }
     }
 }

@@ -299,7 +299,7 @@ fn act(cluster: &mut Cluster, views: &mut [View], op: &Op) {
         }
         Op::Cut(one, other) => cluster.cut(one, other),
         Op::Heal(one, other) if one < other && !cluster.is_connected(one, other) => {
-            cluster.connect(one, other)
+            cluster.connect(one, other);
         }
         Op::Heal(..) => {}
         Op::Settle => cluster.settle(),

@@ -235,7 +235,7 @@ async fn an_instance_whose_renewal_is_overdue_is_suspect_until_it_renews() {
         let request = v1::GetInstanceRequest { key: Some(key("web", "a")) };
         let found = server.reader().get_instance(request).await.unwrap().into_inner().instance.unwrap();
         let page = list(&server, v1::ListInstancesRequest::default()).await;
-        assert_eq!(page.instances, [found.clone()]);
+        assert_eq!(page.instances, std::slice::from_ref(&found));
         found.suspect
     };
     server.pass(45).await;
