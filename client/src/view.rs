@@ -123,7 +123,7 @@ impl View {
         let known = |((namespace, app), digest): ((&str, &str), SetDigest)| v1::AppDigest {
             namespace: namespace.to_owned(),
             app: app.to_owned(),
-            digest: Some(digest.into()),
+            digest: Some(v1::SetDigest { status_counts: Vec::new(), ..digest.into() }),
         };
         digests.into_iter().map(known).collect()
     }

@@ -666,8 +666,8 @@ async fn each_fault_of_a_watch_is_named() {
             "spec.known_digests",
         ),
         (
-            v1::WatchSpec { known_digests: vec![v1::AppDigest::default(); 20_001], ..base() },
-            request,
+            v1::WatchSpec { known_digests: vec![v1::AppDigest::default(); 10_001], ..base() },
+            "TOO_MANY_ITEMS",
             "spec.known_digests",
         ),
         (

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use heureka_model::{Invalid, Problem, Selectors, SetDigest, canonical_app};
+use heureka_model::{Invalid, Selectors, SetDigest, canonical_app};
 use heureka_proto::v1;
 use heureka_proto::v1::{SnapshotMode, StartMode};
 use heureka_registry::replication::Position;
@@ -21,8 +21,6 @@ use crate::grpc::token::{Resume, Unusable};
 const CATCH_UP: Duration = Duration::from_secs(2);
 /// Time between two looks at how far replication got.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// Applications of which a client may say what it holds.
-const MAX_DIGESTS: usize = 20_000;
 /// Bytes of names in the begin of a stream; with more of them everything is told.
 const MAX_NAMES: usize = 256 << 10;
 
@@ -32,7 +30,7 @@ pub(in crate::grpc) struct Opening {
     pub(in crate::grpc) mode: SnapshotMode,
     pub(super) start: Start,
     /// Applications that are told whole, with DIFF.
-    pub(super) apps: Arc<AppNames>,
+    pub(super) apps: Option<Arc<AppNames>>,
     /// Writes that the client knows before anything is told.
     pub(super) vector: Vec<Position>,
 }
@@ -62,11 +60,11 @@ impl Opening {
 
     fn differing(apps: AppNames, since: u64) -> Self {
         let apps = Arc::new(apps);
-        Self { apps: apps.clone(), ..Self::new(SnapshotMode::Diff, Start::Apps(apps, since)) }
+        Self { apps: Some(apps.clone()), ..Self::new(SnapshotMode::Diff, Start::Apps(apps, since)) }
     }
 
     fn new(mode: SnapshotMode, start: Start) -> Self {
-        Self { mode, start, apps: Arc::default(), vector: Vec::new() }
+        Self { mode, start, apps: None, vector: Vec::new() }
     }
 }
 
@@ -85,10 +83,6 @@ impl Wish {
         }
         if !digests.is_empty() && !follows {
             return Err(misplaced("spec.known_digests", "goes with FOLLOW only"));
-        }
-        if digests.len() > MAX_DIGESTS {
-            let problem = Problem::TooLarge { limit: MAX_DIGESTS, actual: digests.len() };
-            return Err(Fault::request(Invalid::new("spec.known_digests", problem)));
         }
         let place = place(token, core)?.filter(|place| place.spec == spec);
         Ok(Self { mode, place, holds: (!digests.is_empty()).then_some(digests) })

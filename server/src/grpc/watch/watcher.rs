@@ -11,8 +11,8 @@ use std::time::Duration;
 use heureka_model::{Mono, Now};
 use heureka_proto::served::watch_event::Event;
 use heureka_proto::v1;
-use heureka_registry::Subscription;
 use heureka_registry::replication::{Position, Standing};
+use heureka_registry::{Start, Subscription};
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
@@ -72,17 +72,20 @@ type Outcome = Option<Result<Event, Fault>>;
 impl Watcher {
     pub(in crate::grpc) fn new(
         core: Arc<Core>,
-        spec: Spec,
+        mut spec: Spec,
         leaving: CancellationToken,
         watches: Arc<Watches>,
     ) -> Self {
         let registry = &core.registry;
-        let subscription = Subscription::new(registry, spec.selectors.clone(), spec.opening.start.clone());
+        // Taken out, since the watcher lives long and what begins its stream may be large.
+        let start = std::mem::replace(&mut spec.opening.start, Start::Live);
+        let vector = std::mem::take(&mut spec.opening.vector);
+        let subscription = Subscription::new(registry, spec.selectors.clone(), start);
         count_opening(&watches, spec.opening.mode);
         Self {
             stage: Stage::Begin,
             told: subscription.position(),
-            vector: spec.opening.vector.clone(),
+            vector,
             ahead: None,
             left: VecDeque::new(),
             at_head: false,
@@ -148,7 +151,8 @@ impl Watcher {
         self.stage = Stage::Initial(target);
         self.protecting = self.core.registry.protecting();
         let header = self.core.header(revision, self.now);
-        let apps = self.spec.opening.apps.iter().map(named).collect();
+        let apps = self.spec.opening.apps.take();
+        let apps = apps.iter().flat_map(|apps| apps.iter()).map(named).collect();
         Event::SnapshotBegin(v1::SnapshotBegin { header, mode: mode.into(), apps })
     }
 
