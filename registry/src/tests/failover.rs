@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::replication::Cluster;
 use super::support::{GRPC, config, instance, key};
-use crate::replication::{Position, Standing};
+use crate::replication::{Adoption, Outgoing, Position, Standing};
 use crate::{AppNames, Config, PreservationMode, Registry, SetOverride, Start, Subscription};
 
 /// What a client holds: per key the newest version it knows, and whether the instance is there.
@@ -153,6 +153,23 @@ fn servers_name_what_a_dead_one_wrote_alike_however_far_they_heard_its_clock() {
     assert!(of_the_dead(1).is_some());
     assert_eq!(of_the_dead(1), of_the_dead(2));
     assert!(View::of(&cluster, 2).moves(&cluster, 1));
+}
+
+#[test]
+fn a_write_that_came_ahead_of_others_is_not_claimed() {
+    let mut cluster = Cluster::meshed(2);
+    write(&cluster, 0, "A", "0");
+    cluster.settle();
+    cluster.cut(0, 1);
+    write(&cluster, 0, "A", "1");
+    write(&cluster, 0, "A", "2");
+    let state = cluster.nodes[0].world.registry.export(key("A", "2"), cluster.now).unwrap();
+    let ahead = Outgoing { state, age: Duration::ZERO, beaten: false };
+    cluster.nodes[1].world.registry.merge(ahead, Adoption::Any, cluster.now).unwrap();
+    let mut view = View::of(&cluster, 1);
+    assert_eq!(view.live().len(), 2);
+    assert!(view.moves(&cluster, 0));
+    view.assert_level(&cluster, 0);
 }
 
 #[test]
