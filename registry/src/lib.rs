@@ -17,6 +17,7 @@ mod apply;
 mod beats;
 mod cancel;
 mod config;
+mod early;
 mod error;
 mod events;
 mod leases;
@@ -33,6 +34,8 @@ mod registry;
 mod renew;
 pub mod replication;
 mod request;
+mod restore;
+pub mod seeded;
 mod store;
 mod sync;
 #[cfg(test)]

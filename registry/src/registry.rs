@@ -10,12 +10,14 @@ use parking_lot::Mutex;
 
 use crate::apply::is_key;
 use crate::beats::LowerBeats;
+use crate::early::Early;
 use crate::events::{Event, Events};
 use crate::leases::{LeaseView, Sign};
 use crate::log::{History, Log};
-use crate::pauses::Pauses;
+use crate::pauses::LeaseClock;
 use crate::record::{Life, Record, Usage};
 use crate::replication::{Acks, Covered};
+use crate::seeded::{Bug, planted};
 use crate::store::{Apps, Index, KeyHash, Slots};
 use crate::tick::Ticker;
 use crate::timers::Timers;
@@ -39,10 +41,11 @@ pub struct Registry {
     pub(crate) ticker: Mutex<Ticker>,
     pub(crate) protecting: AtomicBool,
     pub(crate) removals: Mutex<Removals>,
-    pub(crate) pauses: Mutex<Pauses>,
+    pub(crate) lease_clock: LeaseClock,
     pub(crate) covered: Mutex<Covered>,
     pub(crate) horizon: Mutex<Horizon>,
     pub(crate) acks: Acks,
+    pub(crate) early: Early,
     /// Revision of the last change that did not come from a peer.
     pub(crate) entered: AtomicU64,
 }
@@ -78,8 +81,6 @@ pub(crate) struct Counters {
     pub(crate) after_cancel: AtomicU64,
     pub(crate) stamps_ahead: AtomicU64,
     pub(crate) collisions: AtomicU64,
-    /// Milliseconds that the server was paused, taken off the lease clock.
-    pub(crate) paused_ms: AtomicU64,
     /// Instances whose removal a peer decided, since the last tick.
     pub(crate) peer_expired: AtomicU64,
     /// Longest lease seen at the last tick, in milliseconds.
@@ -95,13 +96,15 @@ impl Registry {
         Self::tuned(config, seeds, Tuning::default(), now)
     }
 
-    pub(crate) fn tuned(config: Config, seeds: Seeds, tuning: Tuning, now: Now) -> Self {
+    pub(crate) fn tuned(mut config: Config, seeds: Seeds, tuning: Tuning, now: Now) -> Self {
+        config.eureka_double_lease |= planted(Bug::LeaseDoubled);
+        let stamped = if planted(Bug::StampsReused) { 1 } else { seeds.boot };
         Self {
             boot: seeds.boot,
             index: Index::new(seeds.hash, tuning.hash_mask),
             slots: Slots::new(),
             apps: Apps::default(),
-            log: Log::new(seeds.boot, tuning.ring),
+            log: Log::new(stamped, tuning.ring),
             usage: Arc::default(),
             counters: Counters::default(),
             events: Events::default(),
@@ -111,10 +114,11 @@ impl Registry {
             ticker: Mutex::new(Ticker::new(seeds.shuffle, now)),
             protecting: AtomicBool::new(false),
             removals: Mutex::default(),
-            pauses: Mutex::default(),
+            lease_clock: LeaseClock::new(now.mono),
             covered: Mutex::default(),
             horizon: Mutex::default(),
             acks: Acks::default(),
+            early: Early::default(),
             entered: AtomicU64::new(0),
             config,
         }
@@ -158,7 +162,7 @@ impl Registry {
 
     /// The lease clock: the monotonic one without the server's own pauses.
     pub(crate) fn lease_now(&self, now: Now) -> Mono {
-        Mono(now.mono.0.saturating_sub(self.counters.paused_ms.load(Ordering::Relaxed)))
+        self.lease_clock.at(now.mono)
     }
 
     /// The lease time at which something was heard that is `age` old by the clock without its pauses taken off.
@@ -169,7 +173,7 @@ impl Registry {
 
     /// How old a sign of life is, this server's pauses included.
     pub(crate) fn age(&self, heard: Mono, now: Now) -> Duration {
-        now.mono.since(self.pauses.lock().true_time(heard))
+        now.mono.since(self.lease_clock.true_time(heard))
     }
 
     /// Wall time of a slot's last renewal.
@@ -243,6 +247,12 @@ impl Registry {
 
     /// How long a removal is remembered.
     pub(crate) fn remembered(&self, removed: &Record) -> Duration {
+        if planted(Bug::ShortMemory) {
+            return Duration::from_secs(30);
+        }
+        if planted(Bug::CancelForgotten) && removed.head().life == Life::Cancelled {
+            return Duration::ZERO;
+        }
         let longest = Duration::from_millis(self.counters.longest_lease_ms.load(Ordering::Relaxed));
         let overridden = removed.head().life == Life::Expired && removed.overlay() != Overlay::default();
         let outlives = if overridden { self.config.override_outlives } else { Duration::ZERO };

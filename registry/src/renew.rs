@@ -1,16 +1,26 @@
 //! Renewing: the hot path.
 
-use heureka_model::{KeyRef, Now, Status};
+use heureka_model::{KeyRef, Now, Status, Wall};
 
+use crate::admission::fold;
 use crate::apply::{OwnerWrite, Renewal, Write};
+use crate::early::NEXT;
 use crate::events::Cause;
+use crate::leases::Heard;
 use crate::record::Life;
+use crate::seeded::{Bug, planted};
 use crate::store::KeyHash;
 use crate::{Beat, Origin, Refused, Registry, Renewed};
+
+/// Consecutive renewals of one process after which a record of another is taken for left behind.
+const FOREIGN_BEATS: u8 = 3;
 
 impl Registry {
     /// Renews a lease: one look-up and one store while nothing is compared. A `status` that differs from the
     /// owner's stored one is a write of the owner's record.
+    ///
+    /// While the server is learning what there is, the renewal of a key of which nothing is known yet is taken and
+    /// counts once the key comes.
     ///
     /// # Errors
     /// [`Refused::NotFound`], also over REST for an instance whose owner reported UNKNOWN;
@@ -29,11 +39,28 @@ impl Registry {
             let slot = slots.iter().find(|slot| self.slots.lease(*slot).belongs_to(hash.fingerprint));
             slot.map(|slot| self.beat(slot, hash, beat, origin, now))
         });
-        let renewed = renewed.unwrap_or(Err(Refused::NotFound))?;
+        let Some(renewed) = renewed else { return self.renew_unknown(key, hash, origin, now) };
+        let renewed = renewed?;
         if let Some(status) = status {
             self.report_status(key, status, origin, now)?;
         }
         Ok(renewed)
+    }
+
+    fn renew_unknown(
+        &self,
+        key: KeyRef<'_>,
+        hash: KeyHash,
+        origin: &Origin,
+        now: Now,
+    ) -> Result<Renewed, Refused> {
+        let removed = planted(Bug::RemovedRenewed) && self.slot_of(key).is_some();
+        let taken = removed
+            || origin.heard() > Heard::Peer
+                && !planted(Bug::LearningRefuses)
+                && self.slot_of(key).is_none()
+                && self.early.note(hash, self.lease_now(now));
+        if taken { Ok(Renewed { override_status: None, next: NEXT }) } else { Err(Refused::NotFound) }
     }
 
     fn beat(
@@ -67,7 +94,13 @@ impl Registry {
         match beat {
             Beat::Plain => Ok(()),
             Beat::Writer(writer) if writer.version > record.head().owner => Err(Refused::Outdated),
-            Beat::Writer(_) => Ok(()),
+            Beat::Writer(writer) if fold(writer.incarnation) != record.head().incarnation => {
+                self.count_foreign(slot, fold(writer.incarnation))
+            }
+            Beat::Writer(_) => {
+                self.lower_beats.clear(slot);
+                Ok(())
+            }
             Beat::Stamp(stamp) | Beat::PeerStamp(stamp) if Some(stamp) > known => Err(Refused::Outdated),
             Beat::PeerStamp(stamp) if Some(stamp) < known => {
                 Err(Refused::Conflict(Box::new(record.registration(revision, self.renewed(slot, now)))))
@@ -81,6 +114,16 @@ impl Registry {
                 Ok(())
             }
         }
+    }
+
+    /// A record that another process wrote last is kept alive by this one. After some renewals without one of that
+    /// other, it is gone, and what it left does not describe who renews: that one is to register.
+    fn count_foreign(&self, slot: u32, process: u64) -> Result<(), Refused> {
+        if self.lower_beats.count(slot, Wall(process)) < FOREIGN_BEATS {
+            return Ok(());
+        }
+        self.lower_beats.clear(slot);
+        Err(Refused::Outdated)
     }
 
     fn report_status(

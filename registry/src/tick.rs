@@ -14,14 +14,9 @@ use crate::events::Cause;
 use crate::overrides::no_overlay;
 use crate::preservation::{Allowance, Census, Guard, Lapsed};
 use crate::record::{Life, Record};
+use crate::seeded::{Bug, planted};
 use crate::timers::Due;
 use crate::{Origin, Registry, Removals};
-
-/// Time between two ticks.
-const PERIOD: Duration = Duration::from_secs(1);
-
-/// A tick later than this finds a server that was paused, whose clients could not reach it.
-const PAUSED: Duration = Duration::from_secs(2);
 
 /// A renewal is overdue after one and a half intervals.
 const OVERDUE: (u64, u64) = (3, 2);
@@ -34,7 +29,6 @@ const REMEMBERED_SHARE: u64 = 4;
 
 /// State between ticks.
 pub(crate) struct Ticker {
-    last: Mono,
     /// Lease time between the last two ticks.
     step: Duration,
     random: SmallRng,
@@ -58,7 +52,6 @@ pub(crate) struct Seen {
 impl Ticker {
     pub(crate) fn new(seed: u64, now: Now) -> Self {
         Self {
-            last: now.mono,
             step: Duration::ZERO,
             random: SmallRng::seed_from_u64(seed),
             guard: Guard::default(),
@@ -74,7 +67,7 @@ impl Registry {
     /// seconds late means that the server itself was paused, and all leases are extended by what was missed.
     pub fn tick(&self, now: Now) {
         let mut ticker = self.ticker.lock();
-        self.allow_for_pause(&mut ticker, now.mono);
+        ticker.step = self.lease_clock.tick(now.mono);
         self.history.lock().note(self.log.head(), now.mono);
         self.sweep(&mut ticker, now);
         drop(ticker);
@@ -83,20 +76,14 @@ impl Registry {
         self.drop_void();
     }
 
-    fn allow_for_pause(&self, ticker: &mut Ticker, now: Mono) {
-        let step = now.since(ticker.last);
-        let late = step.saturating_sub(PERIOD);
-        let paused = if late > PAUSED { late } else { Duration::ZERO };
-        if !paused.is_zero() {
-            let before = self.counters.paused_ms.fetch_add(paused.as_millis() as u64, Ordering::Relaxed);
-            self.pauses.lock().note(Mono(ticker.last.0.saturating_sub(before)), paused);
-        }
-        ticker.step = step - paused;
-        ticker.last = now;
-    }
-
     fn sweep(&self, ticker: &mut Ticker, now: Now) {
-        let census = self.census(now);
+        let mut census = self.census(now);
+        if planted(Bug::RemovedUnseen) {
+            census.recall(&ticker.lapsing);
+        }
+        if planted(Bug::ExpectationKept) {
+            census.expect(ticker.seen.promised);
+        }
         let renewals = self.renewals_last_minute(ticker, now.mono);
         self.counters.longest_lease_ms.store(census.longest_ms, Ordering::Relaxed);
         let peer_expired = self.counters.peer_expired.swap(0, Ordering::Relaxed) as usize;
@@ -167,7 +154,7 @@ impl Registry {
                 if age > duration {
                     let overdue = Duration::from_millis(age - duration);
                     let unprotected = !view.beaten || view.is_down();
-                    census.lapsed.push(Lapsed { slot, overdue, unprotected });
+                    census.lapsed.push(Lapsed { slot, overdue, unprotected, interval: view.interval() });
                 } else if view.beaten {
                     census.expected += per_minute;
                     let heard = age * OVERDUE.1 <= u64::from(view.interval_ms()) * OVERDUE.0;
@@ -225,11 +212,12 @@ impl Registry {
                 self.slots.lease(held.slot).view().is_some_and(|view| {
                     view.is_expired(self.lease_now(now), self.config.eureka_double_lease)
                 });
-            if !lapsed {
+            if !lapsed && !planted(Bug::RemovedUnseen) {
                 return false;
             }
             let owner = OwnerWrite::same(&held.record);
-            let write = Write::owner(owner, Life::Expired, Renewal::Keep, Cause::Expired);
+            let life = if planted(Bug::EvictedAsCancelled) { Life::Cancelled } else { Life::Expired };
+            let write = Write::owner(owner, life, Renewal::Keep, Cause::Expired);
             let removed = key.write(&write, &Origin::System).is_ok();
             self.counters.expired.fetch_add(u64::from(removed), Ordering::Relaxed);
             removed

@@ -6,8 +6,8 @@
 
 mod figures;
 mod labels;
+mod peers;
 
-use axum::Router;
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram, with_local_recorder};
 use metrics_exporter_prometheus::{BuildError, PrometheusBuilder, PrometheusHandle};
 
@@ -16,7 +16,7 @@ use figures::Figures;
 pub(crate) use figures::Sources;
 pub use labels::{Closed, Protocol, Refusal, Surface};
 
-/// Most series that one scrape shows.
+/// Most series that one scrape shows, those of single peers aside: nine for each.
 pub const SERIES_MAX: usize = 200;
 
 /// `Content-Type` of a scrape.
@@ -44,10 +44,7 @@ impl Metrics {
     /// Metrics of a server with these sources, and a surface whose counters are made within.
     /// # Errors
     /// None in a sound build.
-    pub(crate) fn around(
-        sources: Sources,
-        surface: impl FnOnce() -> Router,
-    ) -> Result<(Self, Router), BuildError> {
+    pub(crate) fn around<R>(sources: Sources, surface: impl FnOnce() -> R) -> Result<(Self, R), BuildError> {
         let recorder = PrometheusBuilder::new().set_buckets(&DURATION_BUCKETS)?.build_recorder();
         let handle = recorder.handle();
         Ok(with_local_recorder(&recorder, || (Self::register(handle, sources), surface())))
@@ -117,7 +114,9 @@ impl Metrics {
     #[must_use]
     pub fn render(&self) -> String {
         self.figures.read();
-        self.handle.render()
+        let mut page = self.handle.render();
+        self.figures.render(&mut page);
+        page
     }
 }
 

@@ -5,7 +5,6 @@
 //! it. A key's bucket is given by the highest bits of the key's hash; a bucket is the combination (exclusive or) of
 //! its entries.
 
-use super::merge::state;
 use super::{BUCKETS, Bucket, BucketEntries, DigestEntry, GROUPS, hash};
 use crate::Registry;
 use crate::record::Record;
@@ -13,12 +12,17 @@ use crate::record::Record;
 /// Keys examined at a time.
 const SHARE: usize = 4096;
 
+/// Keys that may be taken in at once: some tens of milliseconds. A digest that has more to read is not level yet.
+const AT_ONCE: usize = 16 * SHARE;
+
 /// Buckets of one group.
 const PER_GROUP: usize = BUCKETS / GROUPS;
 
 /// The fingerprint of one server.
 pub(super) struct Digest {
     position: u64,
+    level: bool,
+    root: u64,
     buckets: Vec<u64>,
     /// Per slot: hash of the key, and of the entry while it is live.
     slots: Vec<DigestEntry>,
@@ -29,19 +33,20 @@ pub(super) struct Chosen(Vec<bool>);
 
 impl Default for Digest {
     fn default() -> Self {
-        Self { position: 0, buckets: vec![0; BUCKETS], slots: Vec::new() }
+        Self { position: 0, level: false, root: 0, buckets: vec![0; BUCKETS], slots: Vec::new() }
     }
 }
 
 impl Digest {
-    /// Catches up with the log.
+    /// Catches up with the log, or goes a part of the way.
     pub(super) fn follow(&mut self, registry: &Registry) {
         if self.position < registry.log.floor() {
             // A removal may have been forgotten unseen.
             *self = Self::default();
         }
         let bound = registry.log.settled_head();
-        while self.position < bound {
+        let mut taken = 0;
+        while self.position < bound && taken < AT_ONCE {
             let mut met = Vec::new();
             let walked =
                 registry.log.walk(&registry.slots, self.position, bound, SHARE, |_, slot, record| {
@@ -49,16 +54,19 @@ impl Digest {
                 });
             met.iter().for_each(|(slot, record)| self.take(*slot, record));
             self.position = walked.position;
+            taken += SHARE;
         }
+        self.level = self.position >= bound;
+    }
+
+    /// Whether the digest is of all that the log holds.
+    pub(super) fn is_level(&self) -> bool {
+        self.level
     }
 
     /// Combination of everything.
     pub(super) fn root(&self) -> u64 {
-        // Buckets are told apart by where they stand, so that two of them cannot cancel each other out.
-        let place = |(number, sum): (usize, &u64)| {
-            sum.rotate_left(number as u32 % 64).wrapping_mul(2 * number as u64 + 1)
-        };
-        self.buckets.iter().enumerate().map(place).fold(0, u64::wrapping_add)
+        self.root
     }
 
     /// Combinations of the groups.
@@ -138,8 +146,16 @@ impl Digest {
         }
         let entry = entry(record);
         let before = std::mem::replace(&mut self.slots[at], entry);
-        self.buckets[bucket(before.key) as usize] ^= before.entry;
-        self.buckets[bucket(entry.key) as usize] ^= entry.entry;
+        self.turn(before);
+        self.turn(entry);
+    }
+
+    /// Takes an entry into its bucket, or out of it.
+    fn turn(&mut self, entry: DigestEntry) {
+        let number = bucket(entry.key) as usize;
+        let sum = self.buckets[number];
+        self.buckets[number] = sum ^ entry.entry;
+        self.root = self.root.wrapping_sub(place(number, sum)).wrapping_add(place(number, sum ^ entry.entry));
     }
 }
 
@@ -177,8 +193,13 @@ fn entry(record: &Record) -> DigestEntry {
     if !record.is_live() {
         return DigestEntry { key, entry: 0 };
     }
-    let content = hash::content(&state(record).owner.content);
-    DigestEntry { key, entry: hash::entry(key, &record.version(), content) }
+    DigestEntry { key, entry: hash::entry(key, record) }
+}
+
+/// What a bucket adds to the whole. Buckets are told apart by where they stand, so that two of them cannot cancel each
+/// other out.
+fn place(number: usize, sum: u64) -> u64 {
+    sum.rotate_left(number as u32 % 64).wrapping_mul(2 * number as u64 + 1)
 }
 
 fn bucket(key: u64) -> u16 {

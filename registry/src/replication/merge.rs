@@ -13,6 +13,7 @@ use crate::apply::{Held, Key, OwnerWrite, Renewal, Taken, Texts, Write};
 use crate::events::Cause;
 use crate::leases::{Heard, Sign};
 use crate::record::{Flat, Life, OverlayNote, Record};
+use crate::seeded::{Bug, planted};
 use crate::{Origin, Refused, Registry};
 
 /// What a merge did.
@@ -90,15 +91,29 @@ impl Registry {
     /// [`Refused::Full`].
     pub fn merge(&self, incoming: Outgoing, adoption: Adoption, now: Now) -> Result<Merged, Refused> {
         let Outgoing { state: incoming, age, beaten } = incoming;
+        let sign = Sign { at: self.heard_at(age, now), heard: Heard::Peer, beaten };
+        let lapsed = adoption == Adoption::Fresh
+            && !planted(Bug::LapsedAdopted)
+            && self.is_lapsed(&incoming, age, beaten);
+        self.merge_signed(incoming, sign, lapsed, now)
+    }
+
+    /// Takes in what is told of a key, with the sign of life that goes with it; `lapsed` when that is too old to
+    /// believe in an instance that is not known.
+    pub(crate) fn merge_signed(
+        &self,
+        incoming: KeyState,
+        sign: Sign,
+        lapsed: bool,
+        now: Now,
+    ) -> Result<Merged, Refused> {
         self.log.observe(incoming.owner.written);
         self.log.observe(incoming.overlay_stamp);
         self.meet(incoming.owner.written);
         self.meet(incoming.overlay_stamp);
         self.counters.highest_owner.fetch_max(incoming.owner.version, Ordering::Relaxed);
-        let sign = Sign { at: self.heard_at(age, now), heard: Heard::Peer, beaten };
         let name = incoming.key.clone();
         self.with_key(name.as_ref(), now, |key| {
-            let lapsed = adoption == Adoption::Fresh && self.is_lapsed(&incoming, age, beaten);
             let Some(held) = key.held() else {
                 return if lapsed { lapse(key, &incoming) } else { take(key, &incoming, sign) };
             };
@@ -117,7 +132,7 @@ impl Registry {
             let removes = live && merged.owner.content == Content::Expired;
             let same = merged.owner.version == known.owner.version;
             let revives = !live && matches!(merged.owner.content, Content::Live(_));
-            if removes && same && self.holds(held, now) {
+            if removes && same && self.holds(held, now) && !planted(Bug::EvictionBelieved) {
                 revive(key, &merged)
             } else if revives && lapsed {
                 lapse(key, &merged)
@@ -133,6 +148,7 @@ impl Registry {
         let double = self.config.eureka_double_lease;
         let lease = self.slots.lease(held.slot).view();
         lease
+            .filter(|lease| lease.heard > Heard::Nobody)
             .is_some_and(|lease| self.age(lease.renewed, now).as_millis() as u64 <= lease.duration_ms(double))
     }
 

@@ -176,8 +176,10 @@ impl Replicator {
         }
     }
 
-    /// Says whether this server knows all that the cluster knows. While it does not, it asks a peer that does.
+    /// Says whether this server knows all that the cluster knows. While it does not, it asks a peer that does, and
+    /// takes renewals of instances that it does not know yet.
     pub fn set_ready(&self, ready: bool) {
+        self.registry.early.learn(!ready);
         if self.ready.swap(ready, Ordering::AcqRel) != ready {
             if !ready {
                 self.table.lock().synced = false;
@@ -257,10 +259,12 @@ impl Replicator {
         &self.identity
     }
 
-    /// Combination of everything that is live here; equal on two servers that hold the same.
+    /// Combination of everything that is live here; equal on two servers that hold the same. Nothing while it is
+    /// still being worked out.
     #[must_use]
-    pub fn root(&self) -> u64 {
-        self.digest().root()
+    pub fn root(&self) -> Option<u64> {
+        let digest = self.digest();
+        digest.is_level().then(|| digest.root())
     }
 
     /// The digest, level with the log.
@@ -434,7 +438,7 @@ impl Entry {
 }
 
 /// Whether a hybrid clock is too far ahead to be right.
-pub(super) fn is_broken(clock: u64, now: Now) -> bool {
+pub(crate) fn is_broken(clock: u64, now: Now) -> bool {
     Wall(clock >> 16) > now.wall.plus(CLOCK_AHEAD)
 }
 

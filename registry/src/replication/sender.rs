@@ -8,6 +8,7 @@ use heureka_model::{InstanceKey, Mono, Now};
 use super::outlet::has_room;
 use super::{Beaten, Binding, FRAME_KEYS, Frame, Position, Records, Renewals, Scope, Sighting, Standing};
 use crate::Registry;
+use crate::seeded::{Bug, planted};
 
 /// Time between two passes over the leases.
 const RENEWALS_EVERY: Duration = Duration::from_millis(500);
@@ -15,8 +16,8 @@ const RENEWALS_EVERY: Duration = Duration::from_millis(500);
 /// The same while everybody's renewals are passed on, which may come late themselves.
 const RELAY_EVERY: Duration = Duration::from_secs(2);
 
-/// Slots waiting to be told; more than a server has instances.
-const WANTED: usize = 4 << 20;
+/// Slots and renewals waiting to be told on a stream that takes none; more than a server has instances.
+const WAITING: usize = 4 << 20;
 
 /// The sending half of a stream.
 pub(super) struct Sender {
@@ -81,7 +82,7 @@ impl Sender {
 
     /// Puts what is known of the key in a slot among what goes out.
     pub(super) fn want(&mut self, slot: u32) {
-        if self.wanted.len() < WANTED {
+        if self.wanted.len() < WAITING {
             self.wanted.push_back(slot);
         }
     }
@@ -105,7 +106,10 @@ impl Sender {
     pub(super) fn answer_probe(&mut self, registry: &Registry, keys: &[InstanceKey], now: Now) {
         for slot in keys.iter().filter_map(|key| registry.slot_of(key.as_ref())) {
             match registry.sighting(slot, now) {
-                Some(sighting) => self.renewals.waiting.push_back(sighting),
+                Some(sighting) if self.renewals.waiting.len() < WAITING => {
+                    self.renewals.waiting.push_back(sighting);
+                }
+                Some(_) => {}
                 None => self.want(slot),
             }
         }
@@ -155,6 +159,9 @@ impl Sender {
     fn changed(&mut self, registry: &Registry, now: Now) -> Option<Records> {
         let changes = registry.changes(self.position, self.scope(), now);
         self.position = changes.position;
+        if planted(Bug::CursorJumps) && changes.records.len() > 1 {
+            return self.jump(registry);
+        }
         self.level = changes.at_head;
         let due = self.tell && self.position > self.told;
         if changes.records.is_empty() && !due {
@@ -165,6 +172,15 @@ impl Sender {
         let covered = changes.at_head.then_some(changes.clock);
         let records = told(changes.records);
         Some(Records { records, revision: self.position, covered, ..Records::default() })
+    }
+}
+
+impl Sender {
+    /// Leaves out what is between.
+    fn jump(&mut self, registry: &Registry) -> Option<Records> {
+        self.position = registry.head();
+        self.told = self.position;
+        Some(Records { revision: self.position, ..Records::default() })
     }
 }
 

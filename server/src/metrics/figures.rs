@@ -7,8 +7,12 @@ use heureka_model::Status;
 use heureka_registry::{Registry, Stats};
 use metrics::{Counter, Gauge, counter, gauge};
 
+use super::peers::PeerFigures;
 use crate::config::ServerConfig;
 use crate::grpc::Watches;
+use crate::life::{Life, State};
+use crate::peers::Peers;
+use crate::persist;
 use crate::telemetry::LineBudget;
 
 /// Series that have a reading of what keeps them.
@@ -17,6 +21,7 @@ type Read<M, S, V> = Vec<(M, fn(&S) -> V)>;
 /// Where the figures come from and where they go.
 pub(super) struct Figures {
     sources: Sources,
+    peers: PeerFigures,
     by_status: Vec<(Status, Gauge)>,
     core: Read<Gauge, Stats, f64>,
     core_counts: Read<Counter, Stats, u64>,
@@ -29,7 +34,10 @@ pub(crate) struct Sources {
     pub(crate) core: Arc<Registry>,
     pub(crate) watches: Arc<Watches>,
     pub(crate) lines: LineBudget,
+    pub(crate) life: Arc<Life>,
+    pub(crate) store: Arc<persist::Figures>,
     pub(crate) node: ServerConfig,
+    pub(crate) peers: Arc<Peers>,
 }
 
 impl Figures {
@@ -39,6 +47,7 @@ impl Figures {
         let of_status =
             |status: Status| (status, gauge!("heureka_registry_instances", "status" => status.as_str()));
         Self {
+            peers: PeerFigures::register(sources.peers.clone()),
             sources,
             by_status: Status::ALL.into_iter().map(of_status).collect(),
             core: core(),
@@ -48,8 +57,14 @@ impl Figures {
         }
     }
 
+    /// Series that the recorder does not keep.
+    pub(super) fn render(&self, page: &mut String) {
+        self.peers.render(page);
+    }
+
     /// Brings every series up to date.
     pub(super) fn read(&self) {
+        self.peers.read();
         let stats = self.sources.core.stats();
         self.by_status.iter().for_each(|(status, gauge)| gauge.set(stats.counts.get(*status)));
         self.core.iter().for_each(|(gauge, read)| gauge.set(read(&stats)));
@@ -104,6 +119,11 @@ fn gauges() -> Read<Gauge, Sources, Option<f64>> {
         (gauge!("heureka_log_head"), |sources| Some(float(sources.core.head()))),
         (gauge!("heureka_log_floor"), |sources| Some(float(sources.core.floor()))),
         (gauge!("heureka_watch_open"), |sources| Some(float(sources.watches.open() as u64))),
+        (gauge!("heureka_server_ready"), |sources| {
+            Some(f64::from(u8::from(sources.life.state() == State::Ready)))
+        }),
+        (gauge!("heureka_store_rows"), |sources| Some(float(sources.store.rows()))),
+        (gauge!("heureka_store_revision"), |sources| Some(float(sources.store.revision()))),
         (gauge!("heureka_process_resident_bytes"), |_| resident_bytes()),
         (gauge!("heureka_process_open_files"), |_| open_files()),
     ]
@@ -120,6 +140,10 @@ fn counts() -> Read<Counter, Sources, u64> {
         (counter!("heureka_watch_restarted_total"), |sources| load(&sources.watches.figures().restarted)),
         (counter!("heureka_watch_stalled_total"), |sources| load(&sources.watches.figures().stalled)),
         (counter!("heureka_watch_changes_total"), |sources| load(&sources.watches.figures().changes)),
+        (counter!("heureka_store_written_total"), |sources| sources.store.written()),
+        (counter!("heureka_store_errors_total"), |sources| sources.store.errors()),
+        (counter!("heureka_store_skipped_total"), |sources| sources.store.skipped()),
+        (counter!("heureka_store_set_aside_total"), |sources| sources.store.set_aside()),
         (counter!("heureka_telemetry_lines_dropped_total"), |sources| sources.lines.dropped()),
     ]
 }
