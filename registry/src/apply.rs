@@ -195,6 +195,8 @@ impl Key<'_> {
             return;
         };
         let registry = self.registry;
+        // First, so that whoever misses the removal finds it here.
+        registry.horizon.lock().raise(held.record.head().written);
         registry.log.forget(&registry.slots, held.slot, revision);
         self.candidates.remove(held.slot);
         registry.slots.give_back(held.slot);

@@ -62,12 +62,10 @@ impl Inlet {
         for record in taken {
             take(shared, record, adoption, now);
         }
+        let sound = |position: &Position| !is_broken(position.clock, now);
         let own = records.covered.map(|clock| Position { boot: self.boot, clock });
-        for position in
-            own.into_iter().chain(records.vector).filter(|position| !is_broken(position.clock, now))
-        {
-            shared.registry.cover(position);
-        }
+        own.into_iter().filter(sound).for_each(|position| shared.registry.cover(position));
+        records.vector.into_iter().filter(sound).for_each(|position| shared.registry.adopt(position));
         if records.revision > 0 {
             shared.table().apply(Applied { boot: self.boot, revision: records.revision });
             self.ack = self.ack.max(Some(records.revision));

@@ -109,6 +109,8 @@ impl Registry {
     ) -> Result<Merged, Refused> {
         self.log.observe(incoming.owner.written);
         self.log.observe(incoming.overlay_stamp);
+        self.meet(incoming.owner.written);
+        self.meet(incoming.overlay_stamp);
         self.counters.highest_owner.fetch_max(incoming.owner.version, Ordering::Relaxed);
         let name = incoming.key.clone();
         self.with_key(name.as_ref(), now, |key| {

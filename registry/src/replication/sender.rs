@@ -6,7 +6,7 @@ use std::time::Duration;
 use heureka_model::{InstanceKey, Mono, Now};
 
 use super::outlet::has_room;
-use super::{Beaten, Binding, FRAME_KEYS, Frame, Position, Records, Renewals, Scope, Sighting};
+use super::{Beaten, Binding, FRAME_KEYS, Frame, Position, Records, Renewals, Scope, Sighting, Standing};
 use crate::Registry;
 use crate::seeded::{Bug, planted};
 
@@ -75,8 +75,7 @@ impl Sender {
 
     /// Sends everything from now on, and once what there is already.
     pub(super) fn pull(&mut self, registry: &Registry) {
-        let vector = registry.covered();
-        let bound = registry.log.settled_head();
+        let Standing { vector, revision: bound } = registry.standing();
         self.pull = Some(Pull { position: 0, bound, vector });
         self.position = bound;
     }

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod convergence;
+mod failover;
 mod laws;
 mod leases;
 mod model;
