@@ -29,7 +29,8 @@ impl CancelledKeys {
         if change.after.is_live() && change.by == By::Client {
             self.born.insert(version, change.at);
         }
-        if change.after.life == Life::Cancelled && change.by == By::Tick {
+        let was_live = change.before.is_some_and(|before| before.is_live());
+        if was_live && change.after.life == Life::Cancelled && change.by == By::Tick {
             let text = "a cancel that nobody asked for".to_owned();
             findings.report("I2", view, change.node, change.key, text);
         }
