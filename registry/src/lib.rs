@@ -34,6 +34,7 @@ mod registry;
 mod renew;
 pub mod replication;
 mod request;
+mod restore;
 pub mod seeded;
 mod store;
 mod sync;

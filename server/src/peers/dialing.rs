@@ -116,6 +116,8 @@ async fn redial(peers: &Arc<Peers>, address: SocketAddr, gone: &CancellationToke
         let refusal = told(&end);
         note(peers, address, &end, refusal);
         if let (Some(Refusal::Duplicate | Refusal::Replaced), Some(node)) = (refusal, &node) {
+            // The server is reached, by the other stream.
+            peers.reached(address, node, peers.clock.now().wall);
             peers.links.gone(node).await;
         }
         let wait = backoff.after(begun.elapsed());

@@ -47,7 +47,8 @@ impl CancelledKeys {
                     *highest = None;
                     return;
                 }
-                let text = format!("version {} came back after {owner} was cancelled here", change.after.owner);
+                let text =
+                    format!("version {} came back after {owner} was cancelled here", change.after.owner);
                 findings.report("I2", view, change.node, change.key, text);
             }
             _ => {}

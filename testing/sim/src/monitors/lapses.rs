@@ -86,7 +86,8 @@ fn visible(signs: &Signs, view: &View<'_>, streams: &[Linked], findings: &mut Fi
                     && view.live(far, key).is_none()
                     && view.unchanged(near, key, SETTLED)
                     && view.unchanged(far, key, SETTLED);
-                let heard = signs.direct(near, key).is_some_and(|sign| view.at - sign.at < view.shape().lease);
+                let heard =
+                    signs.direct(near, key).is_some_and(|sign| view.at - sign.at < view.shape().lease);
                 if steady && heard {
                     let text = format!("its owner renews it at n{near}, and it is not shown here");
                     findings.report("I1", view, far, key, text);

@@ -128,7 +128,8 @@ pub(super) fn operations(plan: &Plan, rng: &mut Rng) -> Vec<At<Operation>> {
         operations.push(At { at, what: operation(plan, rng) });
         if rng.chance(300) {
             // Somebody else has the same idea elsewhere.
-            let what = Operation { node: rng.index(plan.shape.nodes), ..operations[operations.len() - 1].what };
+            let what =
+                Operation { node: rng.index(plan.shape.nodes), ..operations[operations.len() - 1].what };
             operations.push(At { at: at + rng.within(0, 5), what });
         }
     }

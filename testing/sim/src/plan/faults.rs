@@ -145,7 +145,9 @@ pub(super) fn of(plan: &Plan, rng: &mut Rng) -> Vec<At<Fault>> {
     let mut faults = match plan.temper {
         Temper::Calm | Temper::ScaleIn => Vec::new(),
         Temper::Gentle => gentle(plan, rng),
-        Temper::Blackout => vec![At { at: 20_000, what: Fault::Silence { lasts: rng.within(20_000, 100_000) } }],
+        Temper::Blackout => {
+            vec![At { at: 20_000, what: Fault::Silence { lasts: rng.within(20_000, 100_000) } }]
+        }
         Temper::Outlast => {
             let mut faults = rough(plan, rng);
             faults.extend(outlast(plan, rng));
