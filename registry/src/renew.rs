@@ -57,9 +57,9 @@ impl Registry {
         let removed = planted(Bug::RemovedRenewed) && self.slot_of(key).is_some();
         let taken = removed
             || origin.heard() > Heard::Peer
-            && !planted(Bug::LearningRefuses)
-            && self.slot_of(key).is_none()
-            && self.early.note(hash, self.lease_now(now));
+                && !planted(Bug::LearningRefuses)
+                && self.slot_of(key).is_none()
+                && self.early.note(hash, self.lease_now(now));
         if taken { Ok(Renewed { override_status: None, next: NEXT }) } else { Err(Refused::NotFound) }
     }
 

@@ -81,9 +81,9 @@ impl Slots {
     pub(crate) fn leases(&self) -> impl Iterator<Item = (u32, &[Lease])> {
         let taken = self.free.lock().next as usize;
         let chunks = self.chunks.iter().map_while(OnceLock::get);
-        chunks.zip((0..taken).step_by(CHUNK)).map(move |(chunk, first)| {
-            (first as u32, &chunk.leases[..CHUNK.min(taken - first)])
-        })
+        chunks
+            .zip((0..taken).step_by(CHUNK))
+            .map(move |(chunk, first)| (first as u32, &chunk.leases[..CHUNK.min(taken - first)]))
     }
 
     fn chunk(&self, slot: u32) -> &Chunk {

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod convergence;
+mod digests;
 mod laws;
 mod leases;
 mod model;

@@ -4,7 +4,8 @@
 use std::process::ExitCode;
 
 use heureka_sim::{
-    Campaign, Failure, Plan, Tally, Temper, Trace, arm, bugs, disarm, explain, judge, name_of, regressions, run,
+    Campaign, Failure, Plan, Tally, Temper, Trace, arm, bugs, disarm, explain, judge, name_of, regressions,
+    run,
 };
 
 fn main() -> ExitCode {
@@ -17,7 +18,8 @@ fn main() -> ExitCode {
     }
 }
 
-const USAGE: &str = "usage: sim [--seeds N] [--first N] [--threads N] [--temper NAME] [--bug N|all] [--keep-going]
+const USAGE: &str =
+    "usage: sim [--seeds N] [--first N] [--threads N] [--temper NAME] [--bug N|all] [--rotate N] [--keep-going]
        sim --seed N [--temper NAME] [--bug N] [--key N]";
 
 struct Arguments {
@@ -57,6 +59,7 @@ fn arguments() -> Result<Arguments, String> {
             "--threads" => arguments.threads = (number()? as usize).max(1),
             "--seed" => arguments.seed = Some(number()?),
             "--key" => arguments.key = Some(number()? as usize),
+            "--rotate" => arguments.bugs = rotated(number()? as usize),
             "--bug" if value == "all" => arguments.bugs = bugs(),
             "--bug" => arguments.bugs.push(number()? as u8),
             "--temper" => {
@@ -67,6 +70,13 @@ fn arguments() -> Result<Arguments, String> {
         }
     }
     Ok(arguments)
+}
+
+/// Some of the faults, others for each number.
+fn rotated(number: usize) -> Vec<u8> {
+    const AT_A_TIME: usize = 8;
+    let all = bugs();
+    all.iter().cycle().skip(number * AT_A_TIME % all.len()).take(AT_A_TIME).copied().collect()
 }
 
 impl Arguments {

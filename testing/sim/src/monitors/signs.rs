@@ -48,7 +48,8 @@ impl Signs {
         let renewal = matches!(served.answer, Answer::Renewed | Answer::Outdated);
         // A late copy with a stamp renews all the same.
         let eureka = view.plan.clients[key].kind == Kind::Eureka;
-        let sign = renewal || matches!(served.answer, Answer::Registered { applied, .. } if applied || eureka);
+        let sign =
+            renewal || matches!(served.answer, Answer::Registered { applied, .. } if applied || eureka);
         if sign && view.live(node, key).is_some() {
             let beaten = renewal || self.direct[node][key].is_some_and(|sign| sign.beaten);
             let lease = view.servers[node].lease_clock(view.at);

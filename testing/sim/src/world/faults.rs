@@ -53,7 +53,10 @@ impl World<'_> {
                     world.release(from, to);
                 }
             }),
-            Fault::Slow { from, to, .. } => self.lines.slow(from, to, None),
+            Fault::Slow { from, to, .. } => {
+                self.lines.slow(from, to, None);
+                self.release(from, to);
+            }
             Fault::Pause { node, suspended, .. } => self.resume(node, index, suspended, self.at - planned.at),
             Fault::Crash { node, warm, step, .. } => {
                 self.servers[node].skew += step;
@@ -76,7 +79,7 @@ impl World<'_> {
         match *fault {
             Fault::Partition { .. } | Fault::Silence { .. } => (0..self.plan.shape.nodes).for_each(touch),
             Fault::Cut { one, other, .. } | Fault::Flap { one, other, .. } => {
-                [one, other].into_iter().for_each(touch)
+                [one, other].into_iter().for_each(touch);
             }
             Fault::Slow { from, to, .. } | Fault::Hostile { from, to, .. } => {
                 [from, to].into_iter().for_each(touch);
