@@ -72,7 +72,8 @@ impl Node {
     }
 
     fn live(&self) -> BTreeMap<&str, Version> {
-        let live = |id: &&'static str| Some((*id, self.world.registry.get(key("D", id), self.world.now)?.version));
+        let live =
+            |id: &&'static str| Some((*id, self.world.registry.get(key("D", id), self.world.now)?.version));
         IDS.iter().filter_map(live).collect()
     }
 }
