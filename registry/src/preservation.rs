@@ -131,8 +131,8 @@ impl Guard {
         let collapsed = census.heard < config.threshold * census.expected;
         let beyond = recent + silent > budget || (collapsed && silent > 0);
         let nothing_renews = census.expected == 0.0;
-        let steady = !collapsed && !(beyond && nothing_renews);
-        self.steady = if steady { self.steady.or(Some(now)) } else { None };
+        let silence = collapsed || (beyond && nothing_renews);
+        self.steady = if silence { None } else { self.steady.or(Some(now)) };
         // Those who come back after an outage do so over one interval; whoever is late is not dead yet.
         let returned = self.steady.is_some_and(|since| now.since(since) >= patience(census));
         if !beyond && (self.since.is_none() || returned) {

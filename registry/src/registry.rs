@@ -173,7 +173,7 @@ impl Registry {
 
     /// How old a sign of life is, this server's pauses included.
     pub(crate) fn age(&self, heard: Mono, now: Now) -> Duration {
-        now.mono.since(self.lease_clock.true_time(heard))
+        self.lease_clock.age(heard, now.mono)
     }
 
     /// Wall time of a slot's last renewal.

@@ -92,9 +92,8 @@ impl Registry {
     pub fn merge(&self, incoming: Outgoing, adoption: Adoption, now: Now) -> Result<Merged, Refused> {
         let Outgoing { state: incoming, age, beaten } = incoming;
         let sign = Sign { at: self.heard_at(age, now), heard: Heard::Peer, beaten };
-        let lapsed = adoption == Adoption::Fresh
-            && !planted(Bug::LapsedAdopted)
-            && self.is_lapsed(&incoming, age, beaten);
+        let lapsed = adoption == Adoption::Fresh && self.is_lapsed(&incoming, age, beaten);
+        let lapsed = lapsed && !planted(Bug::LapsedAdopted);
         self.merge_signed(incoming, sign, lapsed, now)
     }
 

@@ -3,6 +3,7 @@
 mod bounds;
 mod convergence;
 mod failover;
+mod digests;
 mod laws;
 mod leases;
 mod model;

@@ -17,7 +17,7 @@ mod minimise;
 mod monitors;
 mod net;
 mod observe;
-mod plan;
+pub mod plan;
 mod report;
 mod rng;
 mod trace;

@@ -19,7 +19,7 @@ fn main() -> ExitCode {
 }
 
 const USAGE: &str =
-    "usage: sim [--seeds N] [--first N] [--threads N] [--temper NAME] [--bug N|all] [--keep-going]
+    "usage: sim [--seeds N] [--first N] [--threads N] [--temper NAME] [--bug N|all] [--rotate N] [--keep-going]
        sim --seed N [--temper NAME] [--bug N] [--key N]";
 
 struct Arguments {
@@ -59,6 +59,7 @@ fn arguments() -> Result<Arguments, String> {
             "--threads" => arguments.threads = (number()? as usize).max(1),
             "--seed" => arguments.seed = Some(number()?),
             "--key" => arguments.key = Some(number()? as usize),
+            "--rotate" => arguments.bugs = rotated(number()? as usize),
             "--bug" if value == "all" => arguments.bugs = bugs(),
             "--bug" => arguments.bugs.push(number()? as u8),
             "--temper" => {
@@ -69,6 +70,13 @@ fn arguments() -> Result<Arguments, String> {
         }
     }
     Ok(arguments)
+}
+
+/// Some of the faults, others for each number.
+fn rotated(number: usize) -> Vec<u8> {
+    const AT_A_TIME: usize = 8;
+    let all = bugs();
+    all.iter().cycle().skip(number * AT_A_TIME % all.len()).take(AT_A_TIME).copied().collect()
 }
 
 impl Arguments {

@@ -109,9 +109,17 @@ impl Wire {
         self.last
     }
 
+    /// The line is as fast as any again: what waits on it arrives soon.
+    pub(crate) fn hurry(&mut self, at: u64, latency: u64) {
+        self.free = at;
+        self.last = self.last.min(at + latency);
+        self.frames.iter_mut().for_each(|frame| frame.arrives = frame.arrives.min(at + latency));
+    }
+
     /// The next frame that has arrived.
     pub(crate) fn arrived(&mut self, at: u64) -> Option<Frame> {
-        let first = self.frames.pop_front_if(|first| first.arrives <= at)?;
+        self.frames.front().filter(|first| first.arrives <= at)?;
+        let first = self.frames.pop_front()?;
         self.bytes -= first.size;
         Some(first.frame)
     }

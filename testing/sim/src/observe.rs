@@ -7,7 +7,7 @@ use crate::client::{CONTENT, PROCESS};
 
 /// Whether an instance is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Life {
+pub(crate) enum Life {
     /// It is.
     Live,
     /// It was cancelled.
@@ -18,7 +18,7 @@ pub enum Life {
 
 /// What a server holds of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// Whether the instance is there.
     pub life: Life,
     /// Owner's version.
@@ -43,7 +43,7 @@ pub struct Seen {
 
 /// A change that one server made or took in.
 #[derive(Clone, Copy, Debug)]
-pub struct Transition {
+pub(crate) struct Transition {
     /// Time in milliseconds since the begin.
     pub at: u64,
     /// Server.
@@ -62,7 +62,7 @@ pub struct Transition {
 
 /// What a server was doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub(crate) enum By {
     /// Time passed.
     Tick,
     /// A client's request.
@@ -103,13 +103,13 @@ impl Seen {
 
     /// Whether the instance is there.
     #[must_use]
-    pub fn is_live(&self) -> bool {
+    pub(crate) fn is_live(&self) -> bool {
         self.life == Life::Live
     }
 
     /// The version of everything, for comparison between servers.
     #[must_use]
-    pub fn version(&self) -> (u64, Stamp, Stamp) {
+    pub(crate) fn version(&self) -> (u64, Stamp, Stamp) {
         (self.owner, self.written, self.overlay_stamp)
     }
 }

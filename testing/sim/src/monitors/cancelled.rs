@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Findings, Served};
 use crate::client::Answer;
 use crate::observe::{By, Life, Transition};
-use crate::plan::Plan;
+use crate::plan::{Kind, Plan};
 use crate::world::View;
 
 /// The highest cancelled version of each key that each server has heard of.
@@ -29,7 +29,8 @@ impl CancelledKeys {
         if change.after.is_live() && change.by == By::Client {
             self.born.insert(version, change.at);
         }
-        if change.after.life == Life::Cancelled && change.by == By::Tick {
+        let was_live = change.before.is_some_and(|before| before.is_live());
+        if was_live && change.after.life == Life::Cancelled && change.by == By::Tick {
             let text = "a cancel that nobody asked for".to_owned();
             findings.report("I2", view, change.node, change.key, text);
         }
@@ -39,10 +40,12 @@ impl CancelledKeys {
                 *highest = Some((change.after.owner, change.at));
             }
             (Life::Live, Some((owner, at))) if change.after.owner <= owner => {
-                // A server that has forgotten takes what its owner has told since.
+                // A server that has forgotten takes what its owner has told since. So does any of a stamp, which
+                // another server gave the version of the cancel it had not heard of.
                 let newer = self.born.get(&version).is_some_and(|born| *born >= at);
-                let forgotten = view.at - at >= view.shape().tombstone_ttl && newer;
-                if forgotten {
+                let forgotten = view.at - at >= view.shape().tombstone_ttl;
+                let equal = change.after.owner == owner && view.plan.clients[change.key].kind == Kind::Eureka;
+                if newer && (forgotten || equal) {
                     *highest = None;
                     return;
                 }

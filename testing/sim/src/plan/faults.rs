@@ -156,9 +156,21 @@ pub(super) fn of(plan: &Plan, rng: &mut Rng) -> Vec<At<Fault>> {
             faults.retain(|fault| !replay(&fault.what));
             faults
         }
-        Temper::Rough | Temper::Coarse | Temper::Crowd => rough(plan, rng),
+        Temper::Crowd => one_death(rough(plan, rng)),
+        Temper::Rough | Temper::Coarse => rough(plan, rng),
     };
     faults.sort_by_key(|fault| fault.at);
+    faults
+}
+
+/// What dies with all servers is back when every owner has renewed, which takes a crowd too long.
+fn one_death(mut faults: Vec<At<Fault>>) -> Vec<At<Fault>> {
+    let mut deaths = 0;
+    faults.retain(|fault| {
+        let death = matches!(fault.what, Fault::Crash { .. } | Fault::Restart { .. });
+        deaths += usize::from(death);
+        !death || deaths == 1
+    });
     faults
 }
 

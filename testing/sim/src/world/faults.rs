@@ -3,7 +3,7 @@
 use heureka_registry::replication::{Applied, Bucket, BucketEntries, DigestEntry, Frame, Summary};
 
 use super::{Event, Health, World};
-use crate::plan::{Fault, Hostility, Temper};
+use crate::plan::{Fault, Hostility};
 
 impl World<'_> {
     /// Makes sure that a server which will start with old knowledge has it.
@@ -53,16 +53,16 @@ impl World<'_> {
                     world.release(from, to);
                 }
             }),
-            Fault::Slow { from, to, .. } => self.lines.slow(from, to, None),
+            Fault::Slow { from, to, .. } => {
+                self.lines.slow(from, to, None);
+                self.release(from, to);
+            }
             Fault::Pause { node, suspended, .. } => self.resume(node, index, suspended, self.at - planned.at),
             Fault::Crash { node, warm, step, .. } => {
                 self.servers[node].skew += step;
                 self.come_back(node, index, warm.is_some());
             }
-            Fault::Restart { node, .. } => {
-                // Old knowledge looks fresh, so it must not be older than what the others remember.
-                self.come_back(node, index, self.plan.temper != Temper::Outlast);
-            }
+            Fault::Restart { node, .. } => self.come_back(node, index, true),
             Fault::Unreachable { node, .. } => self.unreachable[node] -= 1,
             Fault::Silence { .. } => self.silent -= 1,
             Fault::Cut { .. } | Fault::Flap { .. } | Fault::Step { .. } | Fault::Hostile { .. } => {}
@@ -79,7 +79,7 @@ impl World<'_> {
         match *fault {
             Fault::Partition { .. } | Fault::Silence { .. } => (0..self.plan.shape.nodes).for_each(touch),
             Fault::Cut { one, other, .. } | Fault::Flap { one, other, .. } => {
-                [one, other].into_iter().for_each(touch)
+                [one, other].into_iter().for_each(touch);
             }
             Fault::Slow { from, to, .. } | Fault::Hostile { from, to, .. } => {
                 [from, to].into_iter().for_each(touch);

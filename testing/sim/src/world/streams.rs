@@ -298,6 +298,9 @@ impl World<'_> {
             .collect();
         for (id, end) in held {
             let latency = self.wires.within(1, self.shape().latency);
+            if let Some(stream) = self.streams.get_mut(&id).filter(|_| self.lines.is_clear(from, to)) {
+                stream.wires[1 - end].hurry(self.at, latency);
+            }
             self.schedule(self.at + latency, Event::Deliver { stream: id, end });
         }
     }
