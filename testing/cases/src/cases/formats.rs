@@ -4,8 +4,8 @@ use anyhow::ensure;
 use serde_json::{Value, json};
 
 use crate::case::{Bench, Case, Found};
-use crate::checks::{code, json, quiet, same};
-use crate::draft::Draft;
+use heureka_cluster::checks::{code, json, quiet, same};
+use heureka_cluster::draft::Draft;
 use crate::xml::Element;
 
 pub(crate) const CASES: &[Case] = &[
