@@ -9,7 +9,8 @@ use prost_types::field_descriptor_proto::Type;
 use prost_types::{DescriptorProto, FileDescriptorSet};
 
 /// Every served file, seen from this folder.
-const FILES: [&str; 5] = [
+const FILES: [&str; 6] = [
+    "heureka/registry/peer/v1/replication_service.proto",
     "heureka/registry/v1/common.proto",
     "heureka/registry/v1/discovery_service.proto",
     "heureka/registry/v1/go_away.proto",
@@ -19,6 +20,8 @@ const FILES: [&str; 5] = [
 
 const PACKAGE: &str = "heureka.registry.v1";
 
+const PEER_PACKAGE: &str = "heureka.registry.peer.v1";
+
 /// Fields that a server has as bytes: entries that it encodes once and sends to many, entries that it reads one at a
 /// time, and texts that it only looks up. On the wire a message or a text is its length and its bytes, so a field of
 /// bytes says the same.
@@ -27,6 +30,16 @@ const AS_BYTES: [(&str, &[&str]); 4] = [
     ("BatchRegisterRequest", &["requests"]),
     ("BatchRenewRequest", &["requests"]),
     ("InstanceKey", &["namespace", "app", "id"]),
+];
+
+/// Entries of frames between servers, read one at a time, so that a damaged one harms no other.
+const PEER_AS_BYTES: [(&str, &[&str]); 6] = [
+    ("Records", &["records"]),
+    ("Renewals", &["bindings"]),
+    ("Want", &["keys"]),
+    ("Probe", &["keys"]),
+    ("Summary", &["buckets"]),
+    ("Versions", &["versions"]),
 ];
 
 /// Those messages and what holds them on the side of the server; all others are the same on both sides.
@@ -49,8 +62,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let descriptors = protox::compile(FILES, ["."])?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
-    contract().compile_fds(descriptors.clone())?;
+    contract().compile_fds(peers_retyped(descriptors.clone()))?;
     compile_served(descriptors, &out.join("served"))
+}
+
+fn peers_retyped(mut descriptors: FileDescriptorSet) -> FileDescriptorSet {
+    for file in descriptors.file.iter_mut().filter(|file| file.package() == PEER_PACKAGE) {
+        file.message_type.iter_mut().for_each(|message| retype(message, &PEER_AS_BYTES));
+    }
+    descriptors
 }
 
 fn contract() -> tonic_prost_build::Builder {
@@ -66,7 +86,7 @@ fn compile_served(mut descriptors: FileDescriptorSet, out: &Path) -> Result<(), 
     fs::create_dir_all(out)?;
     let mut builder = contract().build_client(false).out_dir(out);
     for file in descriptors.file.iter_mut().filter(|file| file.package() == PACKAGE) {
-        file.message_type.iter_mut().for_each(retype);
+        file.message_type.iter_mut().for_each(|message| retype(message, &AS_BYTES));
         let messages = file.message_type.iter().map(DescriptorProto::name);
         let enums = file.enum_type.iter().map(prost_types::EnumDescriptorProto::name);
         for name in messages.chain(enums).filter(|name| !SERVED.contains(name)) {
@@ -78,9 +98,9 @@ fn compile_served(mut descriptors: FileDescriptorSet, out: &Path) -> Result<(), 
     Ok(builder.compile_fds(descriptors)?)
 }
 
-fn retype(message: &mut DescriptorProto) {
+fn retype(message: &mut DescriptorProto, as_bytes: &[(&str, &[&str])]) {
     let name = message.name();
-    let Some((_, fields)) = AS_BYTES.iter().find(|(known, _)| *known == name) else { return };
+    let Some((_, fields)) = as_bytes.iter().find(|(known, _)| *known == name) else { return };
     for field in message.field.iter_mut().filter(|field| fields.contains(&field.name())) {
         field.set_type(Type::Bytes);
         field.type_name = None;

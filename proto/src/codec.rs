@@ -13,7 +13,7 @@ use tonic::Status;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic_prost::ProstDecoder;
 
-use crate::{served, v1};
+use crate::{peer, served, v1};
 
 /// Entries of a list that are built at most: the most that any call takes, `BatchRenew`. Calls that take fewer
 /// say so themselves.
@@ -175,6 +175,29 @@ impl Bounded for v1::ListInstancesRequest {
 
 impl Bounded for v1::WatchRequest {
     const LISTS: &'static [List] = &[List { field: "spec.selectors", path: &[1, 1] }];
+}
+
+/// Lists of a frame between servers, seen from the message that holds it.
+const FRAME_LISTS: &[List] = &[
+    List { field: "frame.hello.capabilities", path: &[1, 1, 5] },
+    List { field: "frame.hello.applied", path: &[1, 1, 9] },
+    List { field: "frame.hello.covered", path: &[1, 1, 10] },
+    List { field: "frame.records.records", path: &[1, 3, 1] },
+    List { field: "frame.records.vector", path: &[1, 3, 5] },
+    List { field: "frame.renewals.bindings", path: &[1, 4, 1] },
+    List { field: "frame.want.keys", path: &[1, 5, 1] },
+    List { field: "frame.probe.keys", path: &[1, 6, 1] },
+    List { field: "frame.state.connected", path: &[1, 7, 7] },
+    List { field: "frame.summary.buckets", path: &[1, 10, 1] },
+    List { field: "frame.versions.versions", path: &[1, 14, 1] },
+];
+
+impl Bounded for peer::v1::ReplicateRequest {
+    const LISTS: &'static [List] = FRAME_LISTS;
+}
+
+impl Bounded for peer::v1::ReplicateResponse {
+    const LISTS: &'static [List] = FRAME_LISTS;
 }
 
 macro_rules! without_lists {

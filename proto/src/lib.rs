@@ -1,7 +1,7 @@
 //! The native wire contract: generated messages and stubs, and their translation to and from the model.
 //!
 //! What a field means, in which order events come and what may be retried stands as comments in
-//! `proto/heureka/registry/v1/*.proto`. This crate opens no socket and knows no transport: servers and clients
+//! `proto/heureka/registry/v1/*.proto`, what servers say to each other in `proto/heureka/registry/peer/v1/*.proto`. This crate opens no socket and knows no transport: servers and clients
 //! bring theirs.
 
 pub mod codec;
@@ -17,6 +17,20 @@ pub mod listed;
 )]
 pub mod v1 {
     include!(concat!(env!("OUT_DIR"), "/heureka.registry.v1.rs"));
+}
+
+/// What servers say to each other.
+pub mod peer {
+    /// Package `heureka.registry.peer.v1`; the entries of frames are bytes, read one at a time.
+    #[expect(
+        unused_qualifications,
+        clippy::allow_attributes,
+        clippy::allow_attributes_without_reason,
+        reason = "generated code"
+    )]
+    pub mod v1 {
+        include!(concat!(env!("OUT_DIR"), "/heureka.registry.peer.v1.rs"));
+    }
 }
 
 /// The services as a server offers them: the same wire as [`v1`], but changes are handed over as bytes and listed

@@ -141,13 +141,13 @@ impl Key<'_> {
         }
     }
 
-    /// The later of a sign of life and the one that the lease knows.
+    /// The later of a sign of life and the one that is known: of the lease, or from before the key was.
     pub(crate) fn later(&self, sign: Sign) -> Sign {
         let view = self.held.as_ref().and_then(|held| self.registry.slots.lease(held.slot).view());
-        match view.filter(|view| view.renewed > sign.at) {
-            Some(view) => Sign { at: view.renewed, heard: view.heard, beaten: view.beaten },
-            None => sign,
-        }
+        let known = view.map(|view| Sign { at: view.renewed, heard: view.heard, beaten: view.beaten });
+        let early = || self.registry.early.take(self.hash);
+        let known = known.or_else(|| Some(Sign { at: early()?, heard: Heard::Owner, beaten: true }));
+        known.filter(|known| known.at > sign.at).unwrap_or(sign)
     }
 
     /// Takes in a sign of life that somebody else saw.

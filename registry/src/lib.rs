@@ -17,6 +17,7 @@ mod apply;
 mod beats;
 mod cancel;
 mod config;
+mod early;
 mod error;
 mod events;
 mod leases;

@@ -2,24 +2,89 @@
 //! renew; how old a sign of life truly is counts them in, since other servers went on.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use heureka_model::Mono;
+use parking_lot::Mutex;
+
+/// Time between two ticks.
+pub(crate) const PERIOD: Duration = Duration::from_secs(1);
+
+/// Whoever looks at the clock so long after a tick was due finds a server that was paused, whose clients could not
+/// reach it.
+const PAUSED: Duration = Duration::from_secs(2);
 
 /// Pauses remembered. Of signs of life before the oldest only the later pauses are known.
 const REMEMBERED: usize = 64;
 
+/// The lease clock: the monotonic one without the server's own pauses. A pause is found by whoever looks first after
+/// it, so that nothing that comes before the late tick is dated by a clock that still counts the pause.
+#[derive(Debug)]
+pub(crate) struct LeaseClock {
+    /// Monotonic time of the last tick, moved on by each pause found since.
+    ticked_ms: AtomicU64,
+    /// All that was paused.
+    paused_ms: AtomicU64,
+    pauses: Mutex<Pauses>,
+}
+
 /// Pauses in the order in which they came.
 #[derive(Debug, Default)]
-pub(crate) struct Pauses {
+struct Pauses {
     /// Lease time at which one began, and all that was paused before it.
     begun: VecDeque<(Mono, Duration)>,
     total: Duration,
 }
 
+impl LeaseClock {
+    /// The lease clock of a server that starts now.
+    pub(crate) fn new(now: Mono) -> Self {
+        Self { ticked_ms: AtomicU64::new(now.0), paused_ms: AtomicU64::new(0), pauses: Mutex::default() }
+    }
+
+    /// Lease time at a monotonic time.
+    pub(crate) fn at(&self, now: Mono) -> Mono {
+        if !self.late(now).is_zero() {
+            self.note_pause(now);
+        }
+        Mono(now.0.saturating_sub(self.paused_ms.load(Ordering::Acquire)))
+    }
+
+    /// The monotonic time at which it was `lease` on the lease clock.
+    pub(crate) fn true_time(&self, lease: Mono) -> Mono {
+        self.pauses.lock().true_time(lease)
+    }
+
+    /// Notes a tick. Lease time since the one before.
+    pub(crate) fn tick(&self, now: Mono) -> Duration {
+        self.at(now);
+        now.since(Mono(self.ticked_ms.swap(now.0, Ordering::Relaxed)))
+    }
+
+    /// By how much the next tick is late, if that is a pause.
+    fn late(&self, now: Mono) -> Duration {
+        let ticked = Mono(self.ticked_ms.load(Ordering::Relaxed));
+        let late = now.since(ticked).saturating_sub(PERIOD);
+        if late > PAUSED { late } else { Duration::ZERO }
+    }
+
+    fn note_pause(&self, now: Mono) {
+        let mut pauses = self.pauses.lock();
+        let (late, ticked) = (self.late(now), self.ticked_ms.load(Ordering::Relaxed));
+        if late.is_zero() {
+            return;
+        }
+        let late_ms = late.as_millis() as u64;
+        pauses.note(Mono(ticked.saturating_sub(self.paused_ms.load(Ordering::Relaxed))), late);
+        self.ticked_ms.store(ticked + late_ms, Ordering::Relaxed);
+        self.paused_ms.fetch_add(late_ms, Ordering::Release);
+    }
+}
+
 impl Pauses {
     /// Notes a pause that began at lease time `begun`.
-    pub(crate) fn note(&mut self, begun: Mono, length: Duration) {
+    fn note(&mut self, begun: Mono, length: Duration) {
         if self.begun.len() == REMEMBERED {
             self.begun.pop_front();
         }
@@ -28,7 +93,7 @@ impl Pauses {
     }
 
     /// The monotonic time at which it was `lease` on the lease clock.
-    pub(crate) fn true_time(&self, lease: Mono) -> Mono {
+    fn true_time(&self, lease: Mono) -> Mono {
         let after = self.begun.iter().find(|(begun, _)| lease <= *begun);
         lease.plus(after.map_or(self.total, |(_, before)| *before))
     }
@@ -46,6 +111,19 @@ mod tests {
         pauses.note(Mono(2000), Duration::from_millis(50));
         let times = [500, 1000, 1001, 2000, 2001].map(|lease| pauses.true_time(Mono(lease)).0);
         assert_eq!(times, [500, 1000, 1301, 2300, 2351]);
+    }
+
+    #[test]
+    fn a_pause_is_found_by_whoever_looks_first() {
+        let clock = LeaseClock::new(Mono(0));
+        clock.tick(Mono(1000));
+        assert_eq!(clock.at(Mono(3900)), Mono(3900), "late, but no pause");
+        assert_eq!(clock.at(Mono(31_000)), Mono(2000), "the tick was due 29 s ago");
+        assert_eq!(clock.at(Mono(31_200)), Mono(2200));
+        assert_eq!(clock.tick(Mono(31_300)), Duration::from_millis(1300), "and is due no more by then");
+        assert_eq!(clock.at(Mono(31_300)), Mono(2300));
+        assert_eq!(clock.true_time(Mono(2200)), Mono(31_200));
+        assert_eq!(clock.true_time(Mono(900)), Mono(900));
     }
 
     #[test]

@@ -10,10 +10,11 @@ use parking_lot::Mutex;
 
 use crate::apply::is_key;
 use crate::beats::LowerBeats;
+use crate::early::Early;
 use crate::events::{Event, Events};
 use crate::leases::{LeaseView, Sign};
 use crate::log::{History, Log};
-use crate::pauses::Pauses;
+use crate::pauses::LeaseClock;
 use crate::record::{Life, Record, Usage};
 use crate::replication::{Acks, Covered};
 use crate::store::{Apps, Index, KeyHash, Slots};
@@ -38,9 +39,10 @@ pub struct Registry {
     pub(crate) ticker: Mutex<Ticker>,
     pub(crate) protecting: AtomicBool,
     pub(crate) removals: Mutex<Removals>,
-    pub(crate) pauses: Mutex<Pauses>,
+    pub(crate) lease_clock: LeaseClock,
     pub(crate) covered: Mutex<Covered>,
     pub(crate) acks: Acks,
+    pub(crate) early: Early,
     /// Revision of the last change that did not come from a peer.
     pub(crate) entered: AtomicU64,
 }
@@ -76,8 +78,6 @@ pub(crate) struct Counters {
     pub(crate) after_cancel: AtomicU64,
     pub(crate) stamps_ahead: AtomicU64,
     pub(crate) collisions: AtomicU64,
-    /// Milliseconds that the server was paused, taken off the lease clock.
-    pub(crate) paused_ms: AtomicU64,
     /// Instances whose removal a peer decided, since the last tick.
     pub(crate) peer_expired: AtomicU64,
     /// Longest lease seen at the last tick, in milliseconds.
@@ -109,9 +109,10 @@ impl Registry {
             ticker: Mutex::new(Ticker::new(seeds.shuffle, now)),
             protecting: AtomicBool::new(false),
             removals: Mutex::default(),
-            pauses: Mutex::default(),
+            lease_clock: LeaseClock::new(now.mono),
             covered: Mutex::default(),
             acks: Acks::default(),
+            early: Early::default(),
             entered: AtomicU64::new(0),
             config,
         }
@@ -155,7 +156,7 @@ impl Registry {
 
     /// The lease clock: the monotonic one without the server's own pauses.
     pub(crate) fn lease_now(&self, now: Now) -> Mono {
-        Mono(now.mono.0.saturating_sub(self.counters.paused_ms.load(Ordering::Relaxed)))
+        self.lease_clock.at(now.mono)
     }
 
     /// The lease time at which something was heard that is `age` old by the clock without its pauses taken off.
@@ -166,7 +167,7 @@ impl Registry {
 
     /// How old a sign of life is, this server's pauses included.
     pub(crate) fn age(&self, heard: Mono, now: Now) -> Duration {
-        now.mono.since(self.pauses.lock().true_time(heard))
+        now.mono.since(self.lease_clock.true_time(heard))
     }
 
     /// Wall time of a slot's last renewal.

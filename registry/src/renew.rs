@@ -3,7 +3,9 @@
 use heureka_model::{KeyRef, Now, Status};
 
 use crate::apply::{OwnerWrite, Renewal, Write};
+use crate::early::NEXT;
 use crate::events::Cause;
+use crate::leases::Heard;
 use crate::record::Life;
 use crate::store::KeyHash;
 use crate::{Beat, Origin, Refused, Registry, Renewed};
@@ -11,6 +13,9 @@ use crate::{Beat, Origin, Refused, Registry, Renewed};
 impl Registry {
     /// Renews a lease: one look-up and one store while nothing is compared. A `status` that differs from the
     /// owner's stored one is a write of the owner's record.
+    ///
+    /// While the server is learning what there is, the renewal of a key of which nothing is known yet is taken and
+    /// counts once the key comes.
     ///
     /// # Errors
     /// [`Refused::NotFound`], also over REST for an instance whose owner reported UNKNOWN;
@@ -29,11 +34,25 @@ impl Registry {
             let slot = slots.iter().find(|slot| self.slots.lease(*slot).belongs_to(hash.fingerprint));
             slot.map(|slot| self.beat(slot, hash, beat, origin, now))
         });
-        let renewed = renewed.unwrap_or(Err(Refused::NotFound))?;
+        let Some(renewed) = renewed else { return self.renew_unknown(key, hash, origin, now) };
+        let renewed = renewed?;
         if let Some(status) = status {
             self.report_status(key, status, origin, now)?;
         }
         Ok(renewed)
+    }
+
+    fn renew_unknown(
+        &self,
+        key: KeyRef<'_>,
+        hash: KeyHash,
+        origin: &Origin,
+        now: Now,
+    ) -> Result<Renewed, Refused> {
+        let taken = origin.heard() > Heard::Peer
+            && self.slot_of(key).is_none()
+            && self.early.note(hash, self.lease_now(now));
+        if taken { Ok(Renewed { override_status: None, next: NEXT }) } else { Err(Refused::NotFound) }
     }
 
     fn beat(

@@ -17,12 +17,6 @@ use crate::record::{Life, Record};
 use crate::timers::Due;
 use crate::{Origin, Registry, Removals};
 
-/// Time between two ticks.
-const PERIOD: Duration = Duration::from_secs(1);
-
-/// A tick later than this finds a server that was paused, whose clients could not reach it.
-const PAUSED: Duration = Duration::from_secs(2);
-
 /// A renewal is overdue after one and a half intervals.
 const OVERDUE: (u64, u64) = (3, 2);
 
@@ -34,7 +28,6 @@ const REMEMBERED_SHARE: u64 = 4;
 
 /// State between ticks.
 pub(crate) struct Ticker {
-    last: Mono,
     /// Lease time between the last two ticks.
     step: Duration,
     random: SmallRng,
@@ -58,7 +51,6 @@ pub(crate) struct Seen {
 impl Ticker {
     pub(crate) fn new(seed: u64, now: Now) -> Self {
         Self {
-            last: now.mono,
             step: Duration::ZERO,
             random: SmallRng::seed_from_u64(seed),
             guard: Guard::default(),
@@ -74,25 +66,13 @@ impl Registry {
     /// seconds late means that the server itself was paused, and all leases are extended by what was missed.
     pub fn tick(&self, now: Now) {
         let mut ticker = self.ticker.lock();
-        self.allow_for_pause(&mut ticker, now.mono);
+        ticker.step = self.lease_clock.tick(now.mono);
         self.history.lock().note(self.log.head(), now.mono);
         self.sweep(&mut ticker, now);
         drop(ticker);
         self.keep_appointments(now);
         self.forget_surplus(now);
         self.drop_void();
-    }
-
-    fn allow_for_pause(&self, ticker: &mut Ticker, now: Mono) {
-        let step = now.since(ticker.last);
-        let late = step.saturating_sub(PERIOD);
-        let paused = if late > PAUSED { late } else { Duration::ZERO };
-        if !paused.is_zero() {
-            let before = self.counters.paused_ms.fetch_add(paused.as_millis() as u64, Ordering::Relaxed);
-            self.pauses.lock().note(Mono(ticker.last.0.saturating_sub(before)), paused);
-        }
-        ticker.step = step - paused;
-        ticker.last = now;
     }
 
     fn sweep(&self, ticker: &mut Ticker, now: Now) {

@@ -29,8 +29,8 @@ pub struct Args {
     /// Region in which this node runs
     #[arg(long, value_name = "NAME")]
     region: Option<String>,
-    /// Another server of the cluster; refused, this version runs alone
-    #[arg(long, value_name = "ADDRESS")]
+    /// Another server of the cluster; may be given for each, this one among them
+    #[arg(long, value_name = "HOST:PORT")]
     peer: Vec<String>,
     /// Folder for what survives a restart; refused, this version keeps everything in memory
     #[arg(long, value_name = "FOLDER")]
@@ -84,6 +84,7 @@ impl Args {
             ("--zone", "server.zone", self.zone),
             ("--region", "server.region", self.region),
             ("--profile", "server.profile", self.profile),
+            ("--peer", "peer.list", (!self.peer.is_empty()).then(|| self.peer.join(","))),
         ];
         let mut flags: Vec<_> = single
             .into_iter()
@@ -94,10 +95,6 @@ impl Args {
     }
 
     fn refuse_later_versions(&self) -> Result<(), Unsupported> {
-        if let Some(value) = self.peer.first().cloned() {
-            let reason = "this version runs alone and cannot replicate to a peer";
-            return Err(Unsupported { flag: "--peer", value, reason });
-        }
         if let Some(value) = self.data_dir.clone() {
             let reason = "this version keeps everything in memory and would store nothing there";
             return Err(Unsupported { flag: "--data-dir", value, reason });

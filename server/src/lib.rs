@@ -13,15 +13,18 @@ mod grpc;
 mod health;
 pub mod listen;
 pub mod metrics;
+pub mod peers;
 pub mod telemetry;
 mod ticks;
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use heureka_model::Clock;
+use heureka_registry::replication::{self, Replicator};
 use heureka_registry::{Registry, Seeds};
 use tokio::net::TcpListener;
 
@@ -31,6 +34,7 @@ use crate::drain::{Drained, Ending};
 use crate::grpc::Grpc;
 use crate::listen::Listen;
 use crate::metrics::{Metrics, Sources};
+use crate::peers::Peers;
 use crate::telemetry::LineBudget;
 use crate::ticks::Ticks;
 
@@ -70,6 +74,7 @@ pub enum StartError {
 pub struct Running {
     addresses: Vec<SocketAddr>,
     core: Arc<Registry>,
+    peers: Arc<Peers>,
     ending: Ending,
     drain: DrainConfig,
 }
@@ -95,14 +100,19 @@ impl Server {
     /// A listener that does not know its own address; a damaged description of the native contract.
     pub async fn start(self, listeners: Vec<TcpListener>) -> Result<Running, StartError> {
         let Self { config, world, routes } = self;
-        let addresses = listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
+        let addresses = listeners.iter().map(TcpListener::local_addr).collect::<Result<Vec<_>, _>>()?;
         let core = Arc::new(Registry::new(config.core(), world.seeds, world.clock.now()));
         let ending = Ending::default();
-        let grpc = Grpc::new(native(&config, &world, core.clone(), &ending)).await?;
+        let identity = identity(&config, &world);
+        let replicator = Replicator::new(core.clone(), greeting(&config, &identity, &addresses));
+        let peers = Peers::new(Arc::new(replicator), world.clock.clone(), &config, world.seeds.shuffle);
+        let grpc = Grpc::new(native(&config, &world, identity, &peers, &ending)).await?;
         ending.announced(async move { grpc.health.not_serving().await });
         let sources = Sources {
             core: core.clone(),
             watches: grpc.watches,
+            peers: peers.clone(),
+            clock: world.clock.clone(),
             lines: world.lines.clone(),
             node: config.server.clone(),
         };
@@ -112,32 +122,75 @@ impl Server {
 
         let metrics = Arc::new(metrics);
         let own = routes.merge(health::router(ending.clone(), metrics.clone()));
-        let app = App::new(grpc.router, own, rest, &config.server.context_path);
+        let app = App::new(peers.serve(grpc.router), own, rest, &config.server.context_path);
         let seed = world.seeds.shuffle;
         let listen = Arc::new(Listen::new(app, config.limits, metrics.clone(), ending.clone(), seed));
         for listener in listeners {
             tokio::spawn(listen.clone().run(listener));
         }
-        let ticks = Ticks { core: core.clone(), clock: world.clock, lines: world.lines, metrics };
+        let ticks = Ticks { peers: peers.clone(), clock: world.clock, lines: world.lines, metrics };
         tokio::spawn(ticks.run(ending.clone()));
-        Ok(Running { addresses, core, ending, drain: config.drain })
+        peers.start(&config.peer);
+        tokio::spawn(part(peers.clone(), ending.clone()));
+        Ok(Running { addresses, core, peers, ending, drain: config.drain })
     }
 }
 
-/// What the native surface works with.
-fn native(config: &Config, world: &World, registry: Arc<Registry>, ending: &Ending) -> grpc::Deps {
+/// Who this node is.
+fn identity(config: &Config, world: &World) -> grpc::Identity {
     let node_id = match config.server.node_id.as_str() {
         "" => format!("node-{:016x}", world.seeds.boot),
         name => name.to_owned(),
     };
-    let identity = grpc::Identity { cluster_id: config.server.cluster.clone(), node_id };
+    grpc::Identity { cluster_id: config.server.cluster.clone(), node_id }
+}
+
+/// Who this node is for its peers. One that listens on every address leaves it to them which of these they see.
+fn greeting(config: &Config, identity: &grpc::Identity, addresses: &[SocketAddr]) -> replication::Identity {
+    let first = addresses.first();
+    let address = match (config.peer.advertise.as_str(), first) {
+        ("", Some(listener)) if listener.ip().is_unspecified() => format!(":{}", listener.port()),
+        ("", listener) => listener.map(ToString::to_string).unwrap_or_default(),
+        (advertised, _) => advertised.to_owned(),
+    };
+    replication::Identity { cluster: identity.cluster_id.clone(), node: identity.node_id.clone(), address }
+}
+
+/// What the native surface works with.
+fn native(
+    config: &Config,
+    world: &World,
+    identity: grpc::Identity,
+    peers: &Peers,
+    ending: &Ending,
+) -> grpc::Deps {
     let limits = grpc::Limits {
         unary: bytes_of(config.limits.grpc_unary),
         batch: bytes_of(config.limits.grpc_batch),
         watches: config.limits.watches as usize,
+        ack_wait: config.peer.ack_wait,
         ..grpc::Limits::default()
     };
-    grpc::Deps { registry, clock: world.clock.clone(), identity, drain: ending.token(), limits }
+    grpc::Deps {
+        registry: peers.replicator().registry().clone(),
+        clock: world.clock.clone(),
+        identity,
+        drain: ending.token(),
+        limits,
+        counts: peers.counts().clone(),
+    }
+}
+
+/// Time for a peer to take in what was written last.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// Takes leave of the peers when the server ends.
+async fn part(peers: Arc<Peers>, ending: Ending) {
+    ending.asked().await;
+    peers.replicator().drain();
+    // Late is better than never, and never is no reason to stay.
+    let _ = tokio::time::timeout(LAST_WORDS, peers.told_all()).await;
+    peers.part();
 }
 
 impl Running {
@@ -151,6 +204,12 @@ impl Running {
     #[must_use]
     pub fn core(&self) -> &Arc<Registry> {
         &self.core
+    }
+
+    /// The other servers of the cluster.
+    #[must_use]
+    pub fn peers(&self) -> &Arc<Peers> {
+        &self.peers
     }
 
     /// Ends the server: not ready, then watches told, nothing accepted, requests finished. Takes `drain.notice`

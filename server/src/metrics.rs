@@ -6,6 +6,7 @@
 
 mod figures;
 mod labels;
+mod peers;
 
 use axum::Router;
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram, with_local_recorder};
@@ -16,7 +17,7 @@ use figures::Figures;
 pub(crate) use figures::Sources;
 pub use labels::{Closed, Protocol, Refusal, Surface};
 
-/// Most series that one scrape shows.
+/// Most series that one scrape shows, those of single peers aside: nine for each.
 pub const SERIES_MAX: usize = 200;
 
 /// `Content-Type` of a scrape.
@@ -117,7 +118,9 @@ impl Metrics {
     #[must_use]
     pub fn render(&self) -> String {
         self.figures.read();
-        self.handle.render()
+        let mut page = self.handle.render();
+        self.figures.render(&mut page);
+        page
     }
 }
 

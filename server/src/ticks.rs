@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use heureka_model::Clock;
-use heureka_registry::Registry;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::drain::Ending;
 use crate::metrics::Metrics;
+use crate::peers::Peers;
 use crate::telemetry::LineBudget;
 
 /// Time between two ticks.
@@ -16,7 +16,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a tick moves.
 pub(crate) struct Ticks {
-    pub(crate) core: Arc<Registry>,
+    pub(crate) peers: Arc<Peers>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) lines: LineBudget,
     pub(crate) metrics: Arc<Metrics>,
@@ -33,7 +33,7 @@ impl Ticks {
                 () = ending.over() => return,
             };
             self.metrics.tick_lag.set(due.elapsed().as_secs_f64());
-            self.core.tick(self.clock.now());
+            self.peers.tick(self.clock.now());
             self.metrics.settle();
             self.lines.refill();
         }

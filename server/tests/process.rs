@@ -126,8 +126,8 @@ fn wrong_settings_end_the_start_with_all_their_names() {
     }
     let (output, _, complained) = run(&["--zone", "a b"]);
     assert!(!output.status.success() && complained.contains("server.zone (--zone)"), "{complained}");
-    let (output, _, complained) = run(&["--peer", "10.0.0.1"]);
-    assert!(!output.status.success() && complained.contains("--peer"), "{complained}");
+    let (output, _, complained) = run(&["--peer", "10.0.0.1:x"]);
+    assert!(!output.status.success() && complained.contains("peer.list (--peer)"), "{complained}");
     let (output, _, complained) = run(&["--nonsense"]);
     assert!(!output.status.success() && complained.contains("--nonsense"), "{complained}");
 }

@@ -218,6 +218,11 @@ impl Record {
         self.head().status == status && self.head().template.reads_as(self.residue(), flat)
     }
 
+    /// The owner's texts, unread.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (Tag, &str, &str)> {
+        self.head().template.fields(self.residue())
+    }
+
     /// The owner's record.
     pub(crate) fn instance(&self) -> Instance {
         let head = self.head();

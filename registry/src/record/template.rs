@@ -176,6 +176,11 @@ impl Template {
         instance
     }
 
+    /// The texts of a record as they stand in a [`Flat`] of the same instance: tag, key inside the tag, marked text.
+    pub(crate) fn fields<'a>(&'a self, residue: &'a [u8]) -> impl Iterator<Item = (Tag, &'a str, &'a str)> {
+        self.texts(residue).map(|(field, text)| (field.tag, &*field.key, text))
+    }
+
     fn texts<'a>(&'a self, residue: &'a [u8]) -> impl Iterator<Item = (&'a Field, &'a str)> {
         let mut rest = residue;
         self.fields.iter().map(move |field| {

@@ -5,7 +5,6 @@
 //! it. A key's bucket is given by the highest bits of the key's hash; a bucket is the combination (exclusive or) of
 //! its entries.
 
-use super::merge::state;
 use super::{BUCKETS, Bucket, BucketEntries, DigestEntry, GROUPS, hash};
 use crate::Registry;
 use crate::record::Record;
@@ -13,12 +12,16 @@ use crate::record::Record;
 /// Keys examined at a time.
 const SHARE: usize = 4096;
 
+/// Keys that may be taken in at once: some tens of milliseconds. A digest that has more to read is not level yet.
+const AT_ONCE: usize = 16 * SHARE;
+
 /// Buckets of one group.
 const PER_GROUP: usize = BUCKETS / GROUPS;
 
 /// The fingerprint of one server.
 pub(super) struct Digest {
     position: u64,
+    level: bool,
     buckets: Vec<u64>,
     /// Per slot: hash of the key, and of the entry while it is live.
     slots: Vec<DigestEntry>,
@@ -29,19 +32,20 @@ pub(super) struct Chosen(Vec<bool>);
 
 impl Default for Digest {
     fn default() -> Self {
-        Self { position: 0, buckets: vec![0; BUCKETS], slots: Vec::new() }
+        Self { position: 0, level: false, buckets: vec![0; BUCKETS], slots: Vec::new() }
     }
 }
 
 impl Digest {
-    /// Catches up with the log.
+    /// Catches up with the log, or goes a part of the way.
     pub(super) fn follow(&mut self, registry: &Registry) {
         if self.position < registry.log.floor() {
             // A removal may have been forgotten unseen.
             *self = Self::default();
         }
         let bound = registry.log.settled_head();
-        while self.position < bound {
+        let mut taken = 0;
+        while self.position < bound && taken < AT_ONCE {
             let mut met = Vec::new();
             let walked =
                 registry.log.walk(&registry.slots, self.position, bound, SHARE, |_, slot, record| {
@@ -49,7 +53,14 @@ impl Digest {
                 });
             met.iter().for_each(|(slot, record)| self.take(*slot, record));
             self.position = walked.position;
+            taken += SHARE;
         }
+        self.level = self.position >= bound;
+    }
+
+    /// Whether the digest is of all that the log holds.
+    pub(super) fn is_level(&self) -> bool {
+        self.level
     }
 
     /// Combination of everything.
@@ -177,8 +188,7 @@ fn entry(record: &Record) -> DigestEntry {
     if !record.is_live() {
         return DigestEntry { key, entry: 0 };
     }
-    let content = hash::content(&state(record).owner.content);
-    DigestEntry { key, entry: hash::entry(key, &record.version(), content) }
+    DigestEntry { key, entry: hash::entry(key, record) }
 }
 
 fn bucket(key: u64) -> u16 {

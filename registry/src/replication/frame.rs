@@ -152,8 +152,8 @@ pub struct Beaten {
 /// How a server is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    /// Sum over all buckets of its digest.
-    pub root: u64,
+    /// Sum over all buckets of its digest; absent while it is being worked out.
+    pub root: Option<u64>,
     /// It knows all that the cluster knows.
     pub ready: bool,
     /// It holds lapsed leases back.

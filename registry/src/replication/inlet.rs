@@ -15,6 +15,9 @@ use crate::store::KeyHash;
 /// Short names on one stream; more than a server has instances.
 const HANDLES: usize = 4 << 20;
 
+/// Answers waiting on a stream that takes none. What is left out is found by the next digest.
+const REPLIES: usize = 256;
+
 /// A clock further ahead is remarkable.
 const REMARKABLE: Duration = Duration::from_hours(24);
 
@@ -23,7 +26,6 @@ pub(super) struct Inlet {
     /// Life of the server at the other end.
     boot: u64,
     handles: HashMap<u32, KeyHash, FixedState>,
-    /// At most one for each frame received, and those few that it takes to tell what stands in buckets.
     replies: VecDeque<Frame>,
     /// Position in the peer's log to acknowledge.
     ack: Option<u64>,
@@ -40,7 +42,9 @@ impl Inlet {
 
     /// Puts a frame among those that go out next.
     pub(super) fn answer(&mut self, frame: Frame) {
-        self.replies.push_back(frame);
+        if self.replies.len() < REPLIES {
+            self.replies.push_back(frame);
+        }
     }
 
     pub(super) fn reply(&mut self) -> Option<Frame> {

@@ -154,17 +154,16 @@ impl Link {
     fn state(&mut self, state: State) {
         self.consider_pull(state.ready);
         self.sender.relay(self.misses_somebody(&state));
-        let comparable = state.ready && self.shared.is_ready();
-        let root = state.root;
+        let theirs = state.root.filter(|_| state.ready && self.shared.is_ready());
         self.peer_state(|known| *known = state);
-        if !comparable {
-            return;
+        if let (Some(theirs), Some(ours)) = (theirs, self.shared.root()) {
+            self.compare(theirs, ours);
         }
-        if root == self.shared.root() {
-            self.differing = 0;
-            return;
-        }
-        self.differing = self.differing.saturating_add(1);
+    }
+
+    /// Looks into digests that differ for longer than a change may be on its way.
+    fn compare(&mut self, theirs: u64, ours: u64) {
+        self.differing = if theirs == ours { 0 } else { self.differing.saturating_add(1) };
         // One side begins; the other is told what it lacks in the course of it.
         if self.differing >= DIFFERING && self.shared.registry.boot() < self.inlet.boot() {
             self.differing = 0;

@@ -177,8 +177,10 @@ impl Replicator {
         }
     }
 
-    /// Says whether this server knows all that the cluster knows. While it does not, it asks a peer that does.
+    /// Says whether this server knows all that the cluster knows. While it does not, it asks a peer that does, and
+    /// takes renewals of instances that it does not know yet.
     pub fn set_ready(&self, ready: bool) {
+        self.registry.early.learn(!ready);
         if self.ready.swap(ready, Ordering::AcqRel) != ready {
             if !ready {
                 self.table.lock().synced = false;
@@ -258,10 +260,12 @@ impl Replicator {
         &self.identity
     }
 
-    /// Combination of everything that is live here; equal on two servers that hold the same.
+    /// Combination of everything that is live here; equal on two servers that hold the same. Nothing while it is
+    /// still being worked out.
     #[must_use]
-    pub fn root(&self) -> u64 {
-        self.digest().root()
+    pub fn root(&self) -> Option<u64> {
+        let digest = self.digest();
+        digest.is_level().then(|| digest.root())
     }
 
     /// The digest, level with the log.

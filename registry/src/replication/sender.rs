@@ -15,8 +15,8 @@ const RENEWALS_EVERY: Duration = Duration::from_millis(500);
 /// The same while everybody's renewals are passed on, which may come late themselves.
 const RELAY_EVERY: Duration = Duration::from_secs(2);
 
-/// Slots waiting to be told; more than a server has instances.
-const WANTED: usize = 4 << 20;
+/// Slots and renewals waiting to be told on a stream that takes none; more than a server has instances.
+const WAITING: usize = 4 << 20;
 
 /// The sending half of a stream.
 pub(super) struct Sender {
@@ -82,7 +82,7 @@ impl Sender {
 
     /// Puts what is known of the key in a slot among what goes out.
     pub(super) fn want(&mut self, slot: u32) {
-        if self.wanted.len() < WANTED {
+        if self.wanted.len() < WAITING {
             self.wanted.push_back(slot);
         }
     }
@@ -106,7 +106,10 @@ impl Sender {
     pub(super) fn answer_probe(&mut self, registry: &Registry, keys: &[InstanceKey], now: Now) {
         for slot in keys.iter().filter_map(|key| registry.slot_of(key.as_ref())) {
             match registry.sighting(slot, now) {
-                Some(sighting) => self.renewals.waiting.push_back(sighting),
+                Some(sighting) if self.renewals.waiting.len() < WAITING => {
+                    self.renewals.waiting.push_back(sighting);
+                }
+                Some(_) => {}
                 None => self.want(slot),
             }
         }

@@ -19,7 +19,7 @@ const SHARDS: usize = 64;
 const SHARED_HASH: u32 = 1 << 31;
 
 /// Two hashes of one key. Together they are taken for the key where only liveness is at stake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct KeyHash {
     primary: u64,
     /// Kept beside the lease, so that a renewal need not read the record.

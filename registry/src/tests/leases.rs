@@ -86,6 +86,19 @@ fn a_paused_server_removes_nobody_who_comes_back_in_time() {
 }
 
 #[test]
+fn a_renewal_before_the_late_tick_of_a_paused_server_counts_once() {
+    let mut world = off();
+    world.register(leased("P", "p", 6));
+    world.pass(3);
+    world.pause(60);
+    assert!(world.renew("P", "p"));
+    world.pass(6);
+    assert!(world.get("P", "p").is_some());
+    world.pass(1);
+    assert!(world.get("P", "p").is_none(), "its lease is not longer by the pause");
+}
+
+#[test]
 fn steps_of_the_wall_clock_change_no_lease() {
     for step in [-3_600_000_i64, 3_600_000] {
         let mut world = off();

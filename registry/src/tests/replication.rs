@@ -121,7 +121,7 @@ impl Cluster {
         self.nodes.iter().map(|node| node.world.status(app, id)).collect()
     }
 
-    fn roots(&self) -> Vec<u64> {
+    fn roots(&self) -> Vec<Option<u64>> {
         self.nodes.iter().map(|node| node.replicator.root()).collect()
     }
 
@@ -295,6 +295,24 @@ fn a_new_server_asks_one_that_is_ready_for_everything() {
     assert_eq!(cluster.sees("A", "11"), [UP, UP, UP]);
     cluster.pass(3);
     assert_eq!(cluster.sees("A", "11"), [None, None, None]);
+}
+
+#[test]
+fn a_server_that_is_learning_takes_renewals_of_what_it_does_not_know_yet() {
+    let mut cluster = Cluster::meshed(1);
+    cluster.nodes[0].world.register(leased("A", "1", 6));
+    cluster.pass(5);
+    let new = cluster.add(2, PreservationMode::Off);
+    let replicator = cluster.nodes[new].replicator.clone();
+    assert!(!cluster.nodes[new].world.renew("A", "1"), "a server that knows all says so");
+    replicator.set_ready(false);
+    assert!(cluster.nodes[new].world.renew("A", "1"));
+    cluster.connect(0, new);
+    cluster.settle();
+    replicator.set_ready(true);
+    cluster.pass(5);
+    assert_eq!(cluster.sees("A", "1"), [UP, UP], "the renewal counts everywhere");
+    assert!(!cluster.nodes[new].world.renew("A", "2"));
 }
 
 #[test]

@@ -175,12 +175,13 @@ fn renewals_beside_a_sweep_keep_what_they_renewed() {
 #[test]
 fn a_lease_renewed_after_the_sweep_looked_is_not_removed() {
     let mut world = world(8192);
-    world.register(super::support::leased("R", "r", 3));
-    world.pause(4);
+    world.register(super::support::leased("R", "r", 2));
+    world.pause(3);
     let slot = world.registry.apps.app("", "R").unwrap().members()[0];
     assert!(world.renew("R", "r"), "it has run out, but nobody removed it yet");
     assert!(!world.registry.expire(slot, world.now));
-    world.pause(4);
+    world.registry.lease_clock.tick(world.now.mono);
+    world.pause(3);
     assert!(world.registry.expire(slot, world.now));
     assert!(!world.renew("R", "r"));
 }

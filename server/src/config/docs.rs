@@ -17,7 +17,8 @@ variables and values that cannot be used end the start with a message that names
 
 Flags: `--listen`, `--node-id`, `--cluster`, `--zone`, `--region` and `--profile` set the `[server]` key of their
 name; `--log text`, `--log json` set `log.format` and any other `--log` value sets `log.filter` (the flag may be
-given twice). `--peer` and `--data-dir` are refused: this version runs alone and in memory.
+given twice); `--peer` names one of `peer.list` and may be given for each. `--data-dir` is refused: this version
+keeps everything in memory.
 
 Durations are written `500ms`, `30s`, `5m`, `1h`; sizes `512B`, `64KiB`, `64MiB`, `4GiB` (also `kB`, `MB`, `GB`).
 Lists are TOML arrays; in a variable, items between commas.

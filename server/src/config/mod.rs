@@ -8,6 +8,7 @@ mod core;
 mod docs;
 mod error;
 mod limits;
+mod peer;
 mod server;
 mod setting;
 mod source;
@@ -19,9 +20,10 @@ use heureka_registry::Preservation;
 pub use core::{LeaseConfig, OverridesConfig, RegistryConfig, TombstonesConfig};
 pub use error::{ConfigError, Problem};
 pub use limits::{LimitsConfig, bytes_of};
+pub use peer::{PeerAddress, PeerConfig};
 pub use server::{DEFAULT_PORT, DrainConfig, Profile, ServerConfig};
 pub use source::{Flag, Source, Sources};
-pub use surface::{CompatConfig, Interval, LogConfig, LogFormat, PeerConfig};
+pub use surface::{CompatConfig, Interval, LogConfig, LogFormat};
 pub use value::Bytes;
 
 use setting::Setting;
@@ -92,7 +94,8 @@ impl Config {
         let findings = server::check(self)
             .chain(limits::check(self))
             .chain(core::check(self))
-            .chain(surface::check(self));
+            .chain(surface::check(self))
+            .chain(peer::check(self));
         let blame = |key: &str| {
             let last = statements.iter().rev().find(|said| said.key == key);
             last.map_or(Source::Default, |said| said.source.clone())
@@ -102,7 +105,9 @@ impl Config {
 }
 
 fn settings() -> impl Iterator<Item = &'static Setting> {
-    [server::SETTINGS, limits::SETTINGS, core::SETTINGS, surface::SETTINGS].into_iter().flatten()
+    [server::SETTINGS, limits::SETTINGS, core::SETTINGS, peer::SETTINGS, surface::SETTINGS]
+        .into_iter()
+        .flatten()
 }
 
 #[cfg(test)]

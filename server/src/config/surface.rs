@@ -1,6 +1,5 @@
-//! The small sections: `[compat]`, `[peer]`, `[log]`.
+//! The small sections: `[compat]`, `[log]`.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use super::setting::{Finding, Setting, setting};
@@ -24,13 +23,6 @@ pub enum Interval {
     Auto,
     /// Always this.
     Fixed(Duration),
-}
-
-/// `[peer]`: other servers of the cluster.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct PeerConfig {
-    /// Addresses whose replication header counts.
-    pub trusted: Vec<IpAddr>,
 }
 
 /// `[log]`.
@@ -85,7 +77,6 @@ impl Default for LogConfig {
 pub(super) const SETTINGS: &[Setting] = &[
     setting!("compat.cache_min_interval", compat.cache_min_interval: Interval, "Shortest time between two encodings of a changed REST answer. `auto`: none up to 10,000 instances, 100 ms above."),
     setting!("compat.cache_max_bytes", compat.cache_max_bytes: Bytes, "Size of all encoded REST answers that are kept. As much again, but at least 16 MiB, may be built for single readers and wait to be sent; beyond it large answers are a 503."),
-    setting!("peer.trusted", peer.trusted: Vec<IpAddr>, "Addresses whose `x-netflix-discovery-replication` header counts. From any other it is ignored."),
     setting!("log.filter", log.filter: String, "`error`, `warn`, `info`, `debug`, `trace` or `off`, also per module: `info,heureka_server=debug`."),
     setting!("log.format", log.format: LogFormat, "Lines for people or JSON objects; both on standard error."),
     setting!("log.max_lines_per_second", log.max_lines_per_second: u32, "Lines per second under any load. What goes beyond is dropped and counted, and the count is logged."),

@@ -45,6 +45,17 @@ impl Raw {
         }
     }
 
+    /// Items of a list.
+    pub(super) fn items(&self) -> Result<Vec<String>, String> {
+        match self {
+            Self::Many(items) => Ok(items.clone()),
+            one => {
+                let items = one.one()?.split(',').filter(|item| !item.trim().is_empty());
+                Ok(items.map(str::to_owned).collect())
+            }
+        }
+    }
+
     fn one(&self) -> Result<&str, String> {
         match self {
             Self::One(text) => Ok(text.trim()),
@@ -193,11 +204,7 @@ impl Value for Vec<IpAddr> {
     const KIND: &'static str = "list of IP addresses";
 
     fn parse(raw: &Raw) -> Result<Self, String> {
-        let items = match raw {
-            Raw::Many(items) => items.clone(),
-            one => one.one()?.split(',').filter(|item| !item.trim().is_empty()).map(str::to_owned).collect(),
-        };
-        items.into_iter().map(|item| IpAddr::parse(&Raw::One(item))).collect()
+        raw.items()?.into_iter().map(|item| IpAddr::parse(&Raw::One(item))).collect()
     }
 
     fn show(&self) -> toml::Value {

@@ -12,6 +12,7 @@ use tonic::Extensions;
 
 use super::lists::Entries;
 use super::{Connection, Deps, Identity, Limits};
+use crate::peers::{self, Counts};
 
 /// Live instances that are looked at on a thread that serves requests: some milliseconds.
 const AT_ONCE: usize = 5000;
@@ -27,6 +28,7 @@ pub(super) struct Core {
     pub(super) limits: Limits,
     pub(super) drain: CancellationToken,
     clock: Arc<dyn Clock>,
+    counts: Arc<Counts>,
     /// Whole applications, encoded, by namespace and name.
     pub(super) applications: AppCache<(String, String), Entries>,
     identity: Identity,
@@ -35,14 +37,19 @@ pub(super) struct Core {
 
 impl Core {
     pub(super) fn new(deps: Deps) -> Self {
-        let Deps { registry, clock, identity, drain, limits } = deps;
+        let Deps { registry, clock, identity, drain, limits, counts } = deps;
         let readings = Arc::new(Semaphore::new(READINGS));
         let applications = AppCache::new(APPLICATIONS);
-        Self { registry, limits, drain, applications, clock, identity, readings }
+        Self { registry, limits, drain, applications, clock, counts, identity, readings }
     }
 
     pub(super) fn now(&self) -> Now {
         self.clock.now()
+    }
+
+    /// Waits until a peer has what was written last, when there is one and it is quick enough.
+    pub(super) async fn settle(&self) {
+        peers::settle(&self.registry, self.limits.ack_wait, &self.counts).await;
     }
 
     pub(super) fn cluster(&self) -> &str {

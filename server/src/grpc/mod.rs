@@ -41,6 +41,7 @@ use self::edge::Edge;
 use self::parting::Parting;
 use self::registrar::Registrar;
 pub(crate) use self::seats::Watches;
+use crate::peers::Counts;
 
 type RegistryServer = served::registry_service_server::RegistryServiceServer<Registrar>;
 type DiscoveryServer = served::discovery_service_server::DiscoveryServiceServer<Discovery>;
@@ -59,6 +60,8 @@ pub(crate) struct Deps {
     pub(crate) drain: CancellationToken,
     /// What a call may cost.
     pub(crate) limits: Limits,
+    /// Where writes are counted that no peer had in time.
+    pub(crate) counts: Arc<Counts>,
 }
 
 /// Who answers.
@@ -85,6 +88,8 @@ pub(crate) struct Limits {
     pub(crate) deadline_max: Duration,
     /// Time after which a watch ends whose client takes nothing.
     pub(crate) stall: Duration,
+    /// Longest time that a write waits until a peer has it.
+    pub(crate) ack_wait: Duration,
 }
 
 impl Default for Limits {
@@ -96,6 +101,7 @@ impl Default for Limits {
             deadline: Duration::from_secs(5),
             deadline_max: Duration::from_secs(30),
             stall: Duration::from_mins(10),
+            ack_wait: Duration::from_millis(50),
         }
     }
 }
@@ -117,6 +123,11 @@ impl Connection {
     pub(crate) fn new(address: IpAddr, leaving: CancellationToken, watches: usize) -> Self {
         let watches = Arc::new(Semaphore::new(watches.min(Semaphore::MAX_PERMITS)));
         Self(Arc::new(ConnectionParts { address: address.to_canonical(), leaving, watches }))
+    }
+
+    /// Address at the other end, IPv4-mapped ones reduced.
+    pub(crate) fn address(&self) -> IpAddr {
+        self.0.address
     }
 }
 

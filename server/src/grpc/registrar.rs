@@ -42,6 +42,7 @@ impl RegistryService for Registrar {
     async fn register(&self, request: Request<v1::RegisterRequest>) -> Answer<v1::RegisterResponse> {
         let call = self.call(request.extensions());
         let response = self.register_one(request.into_inner(), &call)?;
+        self.core.settle().await;
         Ok(Response::new(v1::RegisterResponse { header: self.header(&call), ..response }))
     }
 
@@ -54,6 +55,7 @@ impl RegistryService for Registrar {
         bounded(requests.len(), MAX_REGISTER_ITEMS)?;
         let register = |entry: &Bytes| result(entry_of(entry).and_then(|one| self.register_one(one, &call)));
         let results = requests.iter().map(register).collect();
+        self.core.settle().await;
         Ok(Response::new(v1::BatchRegisterResponse { header: self.header(&call), results }))
     }
 
@@ -83,6 +85,7 @@ impl RegistryService for Registrar {
         let claim = claim(request.writer.as_ref())?;
         let cancelled = self.core.registry.cancel(key.as_ref(), claim, &call.origin, call.now);
         let cancelled = cancelled.map_err(Fault::from)?;
+        self.core.settle().await;
         Ok(Response::new(v1::CancelResponse {
             header: self.header(&call),
             version: Some(cancelled.version.into()),
@@ -100,6 +103,7 @@ impl RegistryService for Registrar {
         let set = set_override(request).map_err(Fault::request)?;
         let stored = self.core.registry.set_override(key.as_ref(), set, &call.origin, call.now);
         let instance = delivered(stored.map_err(Fault::from)?);
+        self.core.settle().await;
         Ok(Response::new(v1::SetStatusOverrideResponse { header: self.header(&call), instance }))
     }
 
@@ -113,6 +117,7 @@ impl RegistryService for Registrar {
         let fallback = status("fallback_status", request.fallback_status).map_err(Fault::request)?;
         let stored = self.core.registry.clear_override(key.as_ref(), fallback, &call.origin, call.now);
         let instance = delivered(stored.map_err(Fault::from)?);
+        self.core.settle().await;
         Ok(Response::new(v1::ClearStatusOverrideResponse { header: self.header(&call), instance }))
     }
 
@@ -127,6 +132,7 @@ impl RegistryService for Registrar {
         let patch = patch(request).map_err(Fault::request)?;
         let stored = self.core.registry.update_metadata(key.as_ref(), patch, &call.origin, call.now);
         let instance = delivered(stored.map_err(Fault::from)?);
+        self.core.settle().await;
         Ok(Response::new(v1::UpdateMetadataResponse { header: self.header(&call), instance }))
     }
 }

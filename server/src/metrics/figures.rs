@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use heureka_model::Status;
+use heureka_model::{Clock, Status};
 use heureka_registry::{Registry, Stats};
 use metrics::{Counter, Gauge, counter, gauge};
 
+use super::peers::PeerFigures;
 use crate::config::ServerConfig;
 use crate::grpc::Watches;
+use crate::peers::Peers;
 use crate::telemetry::LineBudget;
 
 /// Series that have a reading of what keeps them.
@@ -17,6 +19,7 @@ type Read<M, S, V> = Vec<(M, fn(&S) -> V)>;
 /// Where the figures come from and where they go.
 pub(super) struct Figures {
     sources: Sources,
+    peers: PeerFigures,
     by_status: Vec<(Status, Gauge)>,
     core: Read<Gauge, Stats, f64>,
     core_counts: Read<Counter, Stats, u64>,
@@ -30,6 +33,8 @@ pub(crate) struct Sources {
     pub(crate) watches: Arc<Watches>,
     pub(crate) lines: LineBudget,
     pub(crate) node: ServerConfig,
+    pub(crate) peers: Arc<Peers>,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl Figures {
@@ -39,6 +44,7 @@ impl Figures {
         let of_status =
             |status: Status| (status, gauge!("heureka_registry_instances", "status" => status.as_str()));
         Self {
+            peers: PeerFigures::register(sources.peers.clone(), sources.clock.clone()),
             sources,
             by_status: Status::ALL.into_iter().map(of_status).collect(),
             core: core(),
@@ -48,8 +54,14 @@ impl Figures {
         }
     }
 
+    /// Series that the recorder does not keep.
+    pub(super) fn render(&self, page: &mut String) {
+        self.peers.render(page);
+    }
+
     /// Brings every series up to date.
     pub(super) fn read(&self) {
+        self.peers.read();
         let stats = self.sources.core.stats();
         self.by_status.iter().for_each(|(status, gauge)| gauge.set(stats.counts.get(*status)));
         self.core.iter().for_each(|(gauge, read)| gauge.set(read(&stats)));

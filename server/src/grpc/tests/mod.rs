@@ -55,6 +55,7 @@ impl Server {
             identity: Identity { cluster_id: cluster.into(), node_id: "n1".into() },
             drain: drain.clone(),
             limits,
+            counts: Arc::default(),
         };
         let grpc = Grpc::new(deps).await.unwrap();
         Self { registry, clock, drain, grpc }

@@ -1,0 +1,183 @@
+//! `[peer]`: other servers of the cluster.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::Duration;
+
+use super::setting::{Finding, Setting, setting};
+use super::value::{Raw, Value};
+use super::{Config, DEFAULT_PORT};
+
+/// `[peer]`: other servers of the cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PeerConfig {
+    /// Where they are.
+    pub list: Vec<PeerAddress>,
+    /// File with one of them per line, read again when it changes; empty: none.
+    pub file: String,
+    /// Where they reach this server; empty: at the address of the socket and the port of the listener.
+    pub advertise: String,
+    /// Addresses that are trusted as peers beside those of the peers themselves.
+    pub trusted: Vec<IpAddr>,
+    /// Time between two look-ups of their names.
+    pub refresh: Duration,
+    /// Longest time that a write waits until one of them has it.
+    pub ack_wait: Duration,
+}
+
+/// Where to look for peers.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PeerAddress {
+    /// Every address of a host, on one port.
+    Host {
+        /// Name, or an address without brackets.
+        host: String,
+        /// Port.
+        port: u16,
+    },
+    /// Every host and port that an SRV record names.
+    Srv(String),
+}
+
+impl PeerAddress {
+    /// Understands `host`, `host:port`, `http://host:port` and `srv://name`.
+    /// # Errors
+    /// What was expected.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let expected = || format!("expected host:port, http://host:port or srv://name, got {text:?}");
+        if let Some(name) = text.strip_prefix("srv://") {
+            return if is_host(name) { Ok(Self::Srv(name.to_owned())) } else { Err(expected()) };
+        }
+        if text.starts_with("https://") {
+            return Err(format!("{text:?} asks for TLS, which this version does not have"));
+        }
+        let text = text.strip_prefix("http://").unwrap_or(text);
+        let (host, port) = host_and_port(text.strip_suffix('/').unwrap_or(text)).ok_or_else(expected)?;
+        let holds = port != 0 && (host.parse::<IpAddr>().is_ok() || is_host(host));
+        if holds { Ok(Self::Host { host: host.to_owned(), port }) } else { Err(expected()) }
+    }
+}
+
+fn host_and_port(text: &str) -> Option<(&str, u16)> {
+    if text.parse::<Ipv6Addr>().is_ok() {
+        return Some((text, DEFAULT_PORT));
+    }
+    let Some((host, port)) = text.rsplit_once(':') else {
+        return Some((text.trim_matches(['[', ']']), DEFAULT_PORT));
+    };
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    if let Some(bare) = bare {
+        return Some((bare, port.parse().ok()?));
+    }
+    if text.starts_with('[') && text.ends_with(']') {
+        return Some((text.trim_matches(['[', ']']), DEFAULT_PORT));
+    }
+    Some((host, port.parse().ok()?))
+}
+
+/// Letters of host names, and the underscore of service names.
+fn is_host(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    !text.is_empty() && text.len() <= 253 && text.chars().all(plain)
+}
+
+impl fmt::Display for PeerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Srv(name) => write!(f, "srv://{name}"),
+            Self::Host { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Host { host, port } => write!(f, "{host}:{port}"),
+        }
+    }
+}
+
+/// A list: a TOML array, or items between commas.
+impl Value for Vec<PeerAddress> {
+    const KIND: &'static str = "list of `host:port`, `http://host:port` or `srv://name`";
+
+    fn parse(raw: &Raw) -> Result<Self, String> {
+        raw.items()?.iter().map(|item| PeerAddress::read(item)).collect()
+    }
+
+    fn show(&self) -> toml::Value {
+        toml::Value::Array(self.iter().map(|peer| peer.to_string().into()).collect())
+    }
+}
+
+impl Default for PeerConfig {
+    fn default() -> Self {
+        Self {
+            list: Vec::new(),
+            file: String::new(),
+            advertise: String::new(),
+            trusted: Vec::new(),
+            refresh: Duration::from_secs(30),
+            ack_wait: Duration::from_millis(50),
+        }
+    }
+}
+
+impl PeerConfig {
+    /// The server is meant to be one of several.
+    #[must_use]
+    pub fn is_cluster(&self) -> bool {
+        !self.list.is_empty() || !self.file.is_empty()
+    }
+}
+
+pub(super) const SETTINGS: &[Setting] = &[
+    setting!("peer.list", peer.list: Vec<PeerAddress>, "The other servers of the cluster; this one may stand among them. A name stands for all its addresses, `srv://name` for all hosts and ports of its SRV records. Without a port: 8761."),
+    setting!("peer.file", peer.file: String, "File with one peer per line, `#` before a remark. Looked at every two seconds; a file that cannot be read or understood leaves the peers as they were."),
+    setting!("peer.advertise", peer.advertise: String, "`host:port` under which the others know this server; empty: the address they see, with the port of the listener."),
+    setting!("peer.trusted", peer.trusted: Vec<IpAddr>, "Addresses that may call as peers, beside those of the peers above: from them replication streams are taken and the `x-netflix-discovery-replication` header counts."),
+    setting!("peer.refresh", peer.refresh: Duration, "Time between two look-ups of the peers' names. A look-up that fails or finds nothing leaves the addresses as they were."),
+    setting!("peer.ack_wait", peer.ack_wait: Duration, "How long a register, cancel, override or metadata call waits until one other server has the change. After that it is answered and counted."),
+];
+
+pub(super) fn check(config: &Config) -> impl Iterator<Item = Finding> {
+    let PeerConfig { advertise, refresh, ack_wait, .. } = &config.peer;
+    let advertised =
+        advertise.is_empty() || matches!(PeerAddress::read(advertise), Ok(PeerAddress::Host { .. }));
+    let refreshed = (Duration::from_secs(1)..=Duration::from_hours(24)).contains(refresh);
+    [
+        Finding::unless(advertised, "peer.advertise", "must be empty or look like host:port"),
+        Finding::unless(refreshed, "peer.refresh", "must lie between 1s and 24h"),
+        Finding::unless(*ack_wait <= Duration::from_secs(5), "peer.ack_wait", "must be at most 5s"),
+    ]
+    .into_iter()
+    .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_are_read_in_every_usual_form() {
+        let table = [
+            ("10.0.0.1:99", "10.0.0.1:99"),
+            ("b.example", "b.example:8761"),
+            (" http://b.example:1/ ", "b.example:1"),
+            ("[::1]:99", "[::1]:99"),
+            ("[::1]", "[::1]:8761"),
+            ("::1", "[::1]:8761"),
+            ("srv://_heureka._tcp.example.com", "srv://_heureka._tcp.example.com"),
+        ];
+        for (text, shown) in table {
+            let peer = PeerAddress::read(text).unwrap();
+            assert_eq!(peer.to_string(), shown, "{text}");
+            assert_eq!(PeerAddress::read(shown), Ok(peer));
+        }
+    }
+
+    #[test]
+    fn what_is_no_peer_is_refused() {
+        for text in
+            ["", ":1", "a b:1", "a:0", "a:65536", "a:b", "http://", "ftp://a:1", "a:1/x", "srv://", "[a:1"]
+        {
+            assert!(PeerAddress::read(text).unwrap_err().contains("expected"), "{text}");
+        }
+        assert!(PeerAddress::read("https://a:1").unwrap_err().contains("TLS"));
+    }
+}

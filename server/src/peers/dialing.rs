@@ -1,0 +1,213 @@
+//! The side that dials: one task per address of a peer.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use foldhash::fast::FixedState;
+use futures_util::{StreamExt as _, stream};
+use heureka_model::Wall;
+use heureka_proto::peer::v1 as pb;
+use parking_lot::Mutex;
+use pb::replication_service_client::ReplicationServiceClient;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+use tonic::transport::Endpoint;
+
+use super::backoff::Backoff;
+use super::refusal::Refusal;
+use super::session::{End, Ended, Session};
+use super::wire::MESSAGE_MAX;
+use super::{PeerAttempt, Peers};
+
+/// Time for a connection, and for the answer to its first request.
+const CONNECT: Duration = Duration::from_secs(3);
+/// A peer that is gone without a word is noticed within eight seconds.
+const PING_INTERVAL: Duration = Duration::from_secs(5);
+const PING_TIMEOUT: Duration = Duration::from_secs(3);
+/// Room for several of the largest frames.
+const STREAM_WINDOW: u32 = 1 << 20;
+const CONNECTION_WINDOW: u32 = 2 << 20;
+/// Wait where somebody has to change a configuration first.
+const SLOWLY: Duration = Duration::from_secs(30);
+
+/// What became of each address.
+#[derive(Default)]
+pub(super) struct Attempts(Mutex<BTreeMap<SocketAddr, PeerAttempt>>);
+
+impl Attempts {
+    pub(super) fn list(&self) -> Vec<PeerAttempt> {
+        self.0.lock().values().cloned().collect()
+    }
+
+    fn begin(&self, address: SocketAddr) {
+        self.0.lock().insert(address, PeerAttempt::new(address));
+    }
+
+    fn end(&self, address: SocketAddr) {
+        self.0.lock().remove(&address);
+    }
+
+    fn change(&self, address: SocketAddr, change: impl FnOnce(&mut PeerAttempt)) {
+        if let Some(attempt) = self.0.lock().get_mut(&address) {
+            change(attempt);
+        }
+    }
+}
+
+/// Dials every member and hangs up on those that are none any more, for as long as it is polled.
+pub(super) async fn follow(peers: Arc<Peers>) {
+    let mut members = peers.members.subscribe();
+    let mut dialed: BTreeMap<SocketAddr, CancellationToken> = BTreeMap::new();
+    loop {
+        let now = members.borrow_and_update().clone();
+        peers.trust.resolve(now.hosts());
+        peers.links.keep(|address| peers.trust.holds(address));
+        let addresses = now.addresses();
+        dialed.retain(|address, gone| {
+            let stays = addresses.contains(address);
+            if !stays {
+                gone.cancel();
+            }
+            stays
+        });
+        for address in addresses {
+            let start = || {
+                let gone = peers.closing.child_token();
+                tokio::spawn(keep(peers.clone(), address, gone.clone()));
+                gone
+            };
+            dialed.entry(address).or_insert_with(start);
+        }
+        if members.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Keeps a stream to one address until the address is gone.
+async fn keep(peers: Arc<Peers>, address: SocketAddr, gone: CancellationToken) {
+    peers.attempts.begin(address);
+    tokio::select! {
+        () = redial(&peers, address, &gone) => {}
+        () = gone.cancelled() => {}
+    }
+    peers.attempts.end(address);
+}
+
+async fn redial(peers: &Arc<Peers>, address: SocketAddr, gone: &CancellationToken) {
+    let mut backoff = Backoff::new(peers.seed ^ seed(address));
+    loop {
+        let begun = Instant::now();
+        let Ended { end, hello } = dial(peers, address, gone).await;
+        let node = hello.as_ref().map(|hello| hello.node.clone());
+        if hello.is_some_and(|hello| hello.boot == peers.registry.boot()) {
+            tracing::info!(%address, "this address is the server's own");
+            peers.attempts.change(address, |attempt| attempt.is_self = true);
+            return gone.cancelled().await;
+        }
+        let refusal = told(&end);
+        note(peers, address, &end, refusal);
+        if let (Some(Refusal::Duplicate | Refusal::Replaced), Some(node)) = (refusal, &node) {
+            peers.links.gone(node).await;
+        }
+        let wait = backoff.after(begun.elapsed());
+        sleep(if refusal.is_some_and(Refusal::needs_people) { SLOWLY } else { wait }).await;
+    }
+}
+
+async fn dial(peers: &Arc<Peers>, address: SocketAddr, gone: &CancellationToken) -> Ended {
+    let (outgoing, mut sent) = mpsc::channel::<Result<pb::Frame, Status>>(1);
+    // An error ends the stream: it is told to the side that accepted by nothing else.
+    let frames = stream::poll_fn(move |context| sent.poll_recv(context).map(|sent| sent?.ok()));
+    let requests = frames.map(|frame| pb::ReplicateRequest { frame: Some(frame) });
+    let replies = match timeout(2 * CONNECT, call(address, requests)).await {
+        Ok(Ok(replies)) => replies,
+        Ok(Err(status)) => return Ended { end: End::Lost(status), hello: None },
+        Err(_) => {
+            return Ended { end: End::Lost(Status::deadline_exceeded("no answer in time")), hello: None };
+        }
+    };
+    let frames = replies.map(|message| message.map(|message| message.frame.unwrap_or_default()));
+    let session = Session {
+        peers,
+        remote: address.ip().to_canonical(),
+        dialed: Some(address),
+        close: gone.child_token(),
+    };
+    session.run(Box::pin(frames), &outgoing).await
+}
+
+/// Opens a connection of its own: what clients send must not stand before what servers say.
+async fn call(
+    address: SocketAddr,
+    requests: impl futures_util::Stream<Item = pb::ReplicateRequest> + Send + 'static,
+) -> Result<tonic::Streaming<pb::ReplicateResponse>, Status> {
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(unreachable)?;
+    let channel = endpoint
+        .connect_timeout(CONNECT)
+        .tcp_nodelay(true)
+        .http2_keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIMEOUT)
+        .keep_alive_while_idle(true)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .connect()
+        .await
+        .map_err(unreachable)?;
+    let mut client = ReplicationServiceClient::new(channel).max_decoding_message_size(MESSAGE_MAX);
+    Ok(client.replicate(requests).await?.into_inner())
+}
+
+/// Why there is no connection, in the words of whoever knows best.
+fn unreachable(error: tonic::transport::Error) -> Status {
+    let mut cause: &dyn std::error::Error = &error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    Status::unavailable(cause.to_string())
+}
+
+/// Why a stream ended, whichever side said it.
+fn told(end: &End) -> Option<Refusal> {
+    match end {
+        End::Lost(status) => Refusal::of(status),
+        other => other.refusal(),
+    }
+}
+
+/// Notes what became of a try, for people.
+fn note(peers: &Peers, address: SocketAddr, end: &End, refusal: Option<Refusal>) {
+    if let Some(refusal) = refusal {
+        peers.counts.refused(refusal);
+    }
+    if matches!(refusal, Some(Refusal::Duplicate | Refusal::Replaced)) {
+        return;
+    }
+    let wall = peers.clock.now().wall;
+    peers.attempts.change(address, |attempt| attempt.last_error = Some((wall, end.to_string())));
+    peers.notices.once(&address.to_string(), || {
+        tracing::warn!(%address, reason = %end, "no stream to a peer, will try again");
+    });
+}
+
+impl Peers {
+    /// An address answered as it should.
+    pub(super) fn reached(&self, address: SocketAddr, node: &str, wall: Wall) {
+        self.notices.over(&address.to_string());
+        self.attempts.change(address, |attempt| {
+            attempt.node = node.to_owned();
+            attempt.last_success = Some(wall);
+        });
+    }
+}
+
+fn seed(address: SocketAddr) -> u64 {
+    let mut hasher = FixedState::default().build_hasher();
+    hasher.write(address.to_string().as_bytes());
+    hasher.finish()
+}

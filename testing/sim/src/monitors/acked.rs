@@ -1,0 +1,88 @@
+//! I1: what was acknowledged is not lost.
+
+use heureka_model::Stamp;
+
+use super::{Findings, Served};
+use crate::client::{Answer, Client, Phase, Verb};
+use crate::observe::Transition;
+use crate::plan::{Fault, Hostility, Kind, Plan};
+use crate::world::{Pending, View};
+
+/// The highest version of each key that each server ever had, over all its lives.
+pub(crate) struct Acked {
+    had: Vec<Vec<(u64, Stamp)>>,
+    /// Servers were told lies about positions, which they cannot tell from the truth.
+    lied_to: bool,
+    /// Keys of which a request of an older process came after the younger one's: an Eureka stamp does not tell them
+    /// apart, and the older one wins if its clock was ahead.
+    haunted: Vec<bool>,
+    /// Content that was acknowledged to each client, and when.
+    content: Vec<Option<(u64, u64)>>,
+}
+
+impl Acked {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let lie = |fault: &Fault| {
+            matches!(fault, Fault::Hostile { what: Hostility::Replay | Hostility::Reorder, .. })
+        };
+        Self {
+            had: vec![vec![(0, Stamp::default()); plan.shape.clients]; plan.shape.nodes],
+            lied_to: plan.faults.iter().any(|fault| lie(&fault.what)),
+            haunted: vec![false; plan.shape.clients],
+            content: vec![None; plan.shape.clients],
+        }
+    }
+
+    pub(crate) fn transition(&mut self, change: &Transition) {
+        let had = &mut self.had[change.node][change.key];
+        *had = (*had).max((change.after.owner, change.after.written));
+    }
+
+    pub(crate) fn served(&mut self, view: &View<'_>, served: &Served<'_>) {
+        let current = view.clients[served.key].process;
+        let older = served.request.process < current && matches!(served.request.verb, Verb::Register(..));
+        let native = view.plan.clients[served.key].kind == Kind::Native;
+        self.haunted[served.key] |= older && !native;
+    }
+
+    /// A server answers because a second one has the write: one has.
+    pub(crate) fn confirmed(&self, view: &View<'_>, pending: &Pending, findings: &mut Findings) {
+        let key = pending.request.client;
+        let written = (pending.written.owner, pending.written.written);
+        let others = (0..view.servers.len()).filter(|node| *node != pending.node);
+        let has = others.clone().any(|node| self.had[node][key] >= written);
+        if !has && !self.lied_to {
+            let text = format!("version {} was said to be on a second server, and is on none", written.0);
+            findings.report("I1", view, pending.node, key, text);
+        }
+    }
+
+    pub(crate) fn heard(&mut self, number: usize, before: Phase, client: &Client, answer: Answer, at: u64) {
+        if before == Phase::Registering && matches!(answer, Answer::Registered { .. }) {
+            self.content[number] = Some((client.content, at));
+        }
+    }
+
+    /// Who renews is shown with what was acknowledged last, by every server.
+    pub(crate) fn end(&self, view: &View<'_>, findings: &mut Findings) {
+        for (key, client) in view.clients.iter().enumerate() {
+            let registered = client.phase == Phase::Registered;
+            let Some((content, at)) = self.content[key].filter(|_| registered) else { continue };
+            // What was written a moment ago is on its way.
+            if at + 5_000 > view.at || content != client.content || self.haunted[key] {
+                continue;
+            }
+            for node in view.up() {
+                let text = match view.live(node, key) {
+                    None => "its owner renews it, and it is not shown".to_owned(),
+                    Some(seen) if (seen.process, seen.content) != (client.process, content) => format!(
+                        "process {} registered content {content}, and {} of process {} is shown",
+                        client.process, seen.content, seen.process
+                    ),
+                    Some(_) => continue,
+                };
+                findings.report("I1", view, node, key, text);
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! I3, I4: servers that reach each other agree, soon while they do and for certain in the end, and their digests
+//! say so.
+
+use super::Findings;
+use crate::observe::{Seen, Transition};
+use crate::plan::{Fault, Plan};
+use crate::world::{Linked, View};
+
+/// What one server knows, another that it has a stream with knows after so long, whatever happened before.
+const SETTLED: u64 = 12_000;
+
+/// What entered the cluster at one server is at its neighbours after this and a few ways of a frame.
+const DIRECT: u64 = 1_200;
+
+/// How long nothing must have disturbed the two for that.
+const PEACE: u64 = 12_000;
+
+/// See the module.
+pub(crate) struct Agreement {
+    hostile: bool,
+}
+
+impl Agreement {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        Self { hostile: plan.faults.iter().any(|fault| matches!(fault.what, Fault::Hostile { .. })) }
+    }
+
+    pub(crate) fn started(&mut self, _node: usize) {}
+
+    pub(crate) fn transition(&mut self, _change: &Transition) {}
+
+    pub(crate) fn look(&mut self, view: &View<'_>, streams: &[Linked], findings: &mut Findings) {
+        for linked in streams {
+            let [one, other] = linked.nodes;
+            if linked.since + PEACE > view.at || !view.are_at_peace(one, other, PEACE) {
+                continue;
+            }
+            for key in 0..view.shape().clients {
+                self.behind(view, one, other, key, findings);
+                self.behind(view, other, one, key, findings);
+            }
+        }
+    }
+
+    /// Whether `to` lacks what `from` has known for long enough.
+    fn behind(&self, view: &View<'_>, from: usize, to: usize, key: usize, findings: &mut Findings) {
+        let Some(has) = view.seen(from, key) else { return };
+        let own = has.written.boot.max(has.overlay_stamp.boot) == view.servers[from].boot();
+        let patience = if own && !self.hostile { DIRECT + 6 * view.shape().latency } else { SETTLED };
+        let knows = view.seen(to, key);
+        if !view.unchanged(from, key, patience) || !lacks(knows.as_ref(), &has) {
+            return;
+        }
+        // A removal need not reach who never had the instance, and is forgotten in the end.
+        let needless = !has.is_live() && (knows.is_none_or(|knows| !knows.is_live()));
+        if needless && (self.hostile || !own || !view.unforgotten(from, key)) {
+            return;
+        }
+        if !has.is_live() && !view.unforgotten(from, key) {
+            return;
+        }
+        let text = format!("n{from} has known {has:?} for {patience} ms, here is {knows:?}");
+        findings.report("I3", view, to, key, text);
+    }
+
+    pub(crate) fn end(&self, view: &View<'_>, findings: &mut Findings) {
+        if let Some((one, other, key)) = view.differing() {
+            let (here, there) = (view.live(one, key), view.live(other, key));
+            let text = format!("differs from n{other} in the end: {here:?} and {there:?}");
+            return findings.report("I3", view, one, key, text);
+        }
+        let mut roots = view.up().filter_map(|node| Some((node, view.servers[node].root?)));
+        let Some((first, (root, _))) = roots.next() else { return };
+        for (node, (other, at)) in roots {
+            if other != root && at + 5_000 > view.at {
+                let text = format!("holds the same as n{first}, and the digests differ");
+                findings.report("I4", view, node, 0, text);
+            }
+        }
+    }
+}
+
+fn lacks(knows: Option<&Seen>, has: &Seen) -> bool {
+    knows.is_none_or(|knows| {
+        (knows.owner, knows.written) < (has.owner, has.written) || knows.overlay_stamp < has.overlay_stamp
+    })
+}

@@ -1,0 +1,51 @@
+//! I2: what a server knows to be cancelled does not come back without a newer write of its owner.
+
+use super::{Findings, Served};
+use crate::client::Answer;
+use crate::observe::{By, Life, Transition};
+use crate::plan::Plan;
+use crate::world::View;
+
+/// The highest cancelled version of each key that each server has heard of.
+pub(crate) struct CancelledKeys {
+    highest: Vec<Vec<Option<(u64, u64)>>>,
+}
+
+impl CancelledKeys {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        Self { highest: vec![vec![None; plan.shape.clients]; plan.shape.nodes] }
+    }
+
+    pub(crate) fn started(&mut self, node: usize) {
+        self.highest[node].fill(None);
+    }
+
+    pub(crate) fn transition(&mut self, view: &View<'_>, change: &Transition, findings: &mut Findings) {
+        let highest = &mut self.highest[change.node][change.key];
+        match (change.after.life, *highest) {
+            (Life::Cancelled, known) if known.is_none_or(|(owner, _)| owner <= change.after.owner) => {
+                *highest = Some((change.after.owner, change.at));
+            }
+            (Life::Live, Some((owner, at))) if change.after.owner <= owner => {
+                // A server that has forgotten takes what its owner tells it.
+                let forgotten = view.at - at >= view.shape().tombstone_ttl && change.by == By::Client;
+                if forgotten {
+                    *highest = None;
+                    return;
+                }
+                let text = format!("version {} came back after {owner} was cancelled here", change.after.owner);
+                findings.report("I2", view, change.node, change.key, text);
+            }
+            _ => {}
+        }
+    }
+
+    /// Nobody is told that a lease goes on which is none.
+    pub(crate) fn served(&mut self, view: &View<'_>, served: &Served<'_>, findings: &mut Findings) {
+        let live = served.before.is_some_and(|before| before.is_live());
+        if served.answer == Answer::Renewed && !live {
+            let text = "a renewal was answered OK, and there is no live instance".to_owned();
+            findings.report("I2", view, served.node, served.key, text);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! What servers heard from clients themselves: the ground that leases stand on.
+
+use super::Served;
+use crate::client::Answer;
+use crate::observe::Transition;
+use crate::plan::Plan;
+use crate::world::View;
+
+/// A sign of life that a server got from the owner.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sign {
+    /// True time.
+    pub(crate) at: u64,
+    /// The server's lease clock.
+    pub(crate) lease: u64,
+    /// Its monotonic clock.
+    pub(crate) mono: u64,
+    /// A renewal came since the instance came to this server.
+    pub(crate) beaten: bool,
+}
+
+/// The last sign of each key at each server.
+pub(crate) struct Signs {
+    direct: Vec<Vec<Option<Sign>>>,
+    /// The last one anywhere, outliving servers.
+    any: Vec<Option<u64>>,
+}
+
+impl Signs {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let keys = plan.shape.clients;
+        Self { direct: vec![vec![None; keys]; plan.shape.nodes], any: vec![None; keys] }
+    }
+
+    pub(crate) fn started(&mut self, node: usize) {
+        self.direct[node].fill(None);
+    }
+
+    pub(crate) fn transition(&mut self, change: &Transition) {
+        let was_live = change.before.is_some_and(|before| before.is_live());
+        if !was_live && let Some(sign) = &mut self.direct[change.node][change.key] {
+            sign.beaten = false;
+        }
+    }
+
+    pub(crate) fn served(&mut self, view: &View<'_>, served: &Served<'_>) {
+        let (node, key) = (served.node, served.key);
+        let renewal = matches!(served.answer, Answer::Renewed | Answer::Outdated);
+        let sign = renewal || matches!(served.answer, Answer::Registered { applied: true, .. });
+        if sign && view.live(node, key).is_some() {
+            let beaten = renewal || self.direct[node][key].is_some_and(|sign| sign.beaten);
+            let lease = view.servers[node].lease_clock(view.at);
+            let mono = view.servers[node].mono(view.at);
+            self.direct[node][key] = Some(Sign { at: view.at, lease, mono, beaten });
+            self.any[key] = Some(view.at);
+        }
+    }
+
+    /// The last sign that a server got from the owner in this life.
+    pub(crate) fn direct(&self, node: usize, key: usize) -> Option<Sign> {
+        self.direct[node][key]
+    }
+
+    /// When the owner was heard last, anywhere.
+    pub(crate) fn any(&self, key: usize) -> Option<u64> {
+        self.any[key]
+    }
+}
