@@ -75,7 +75,11 @@ impl Watching {
     /// # Errors
     /// It ended before.
     pub async fn synced(&mut self) -> anyhow::Result<()> {
-        self.synced.wait_for(|syncs| *syncs > 0).await.map(drop).map_err(|_| anyhow::anyhow!("{} ended", self.name))
+        self.synced
+            .wait_for(|syncs| *syncs > 0)
+            .await
+            .map(drop)
+            .map_err(|_| anyhow::anyhow!("{} ended", self.name))
     }
 
     /// What it was told so far.

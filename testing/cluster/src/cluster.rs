@@ -66,7 +66,13 @@ impl Layout {
     /// So many servers of this program, all in memory, with default settings.
     #[must_use]
     pub fn new(program: &Program, nodes: usize) -> Self {
-        Self { program: program.clone(), nodes, settings: Vec::new(), stores: None, host: "127.0.0.1".to_owned() }
+        Self {
+            program: program.clone(),
+            nodes,
+            settings: Vec::new(),
+            stores: None,
+            host: "127.0.0.1".to_owned(),
+        }
     }
 
     /// With a setting, such as `("preservation.mode", "off")`.
@@ -208,7 +214,8 @@ impl Cluster {
             let rest = &node.running()?.rest;
             let met = || async {
                 // One that has just started may not answer yet.
-                let ready = rest.send("GET", "/health/ready", &[], "").await.is_ok_and(|ready| ready.status == 200);
+                let ready =
+                    rest.send("GET", "/health/ready", &[], "").await.is_ok_and(|ready| ready.status == 200);
                 let streams = rest.metric("heureka_peer_connected").await.unwrap_or_default();
                 Ok(ready && streams + 0.5 > *others as f64)
             };
@@ -344,8 +351,7 @@ pub async fn shown(channel: &Channel) -> anyhow::Result<Shown> {
     let mut client = DiscoveryServiceClient::new(channel.clone());
     let (mut shown, mut token) = (Shown::new(), String::new());
     loop {
-        let request =
-            v1::ListInstancesRequest { page_size: PAGE, page_token: token, ..Default::default() };
+        let request = v1::ListInstancesRequest { page_size: PAGE, page_token: token, ..Default::default() };
         let page = client.list_instances(request).await?.into_inner();
         for instance in page.instances {
             let read = Registration::try_from(instance)?;

@@ -107,7 +107,12 @@ impl Natives {
     ///
     /// # Errors
     /// An address that is none.
-    pub fn new(addresses: &[String], terms: Terms, ledger: &Ledger, recorder: &Recorder) -> anyhow::Result<Self> {
+    pub fn new(
+        addresses: &[String],
+        terms: Terms,
+        ledger: &Ledger,
+        recorder: &Recorder,
+    ) -> anyhow::Result<Self> {
         let taps: Result<Vec<_>, tonic::transport::Error> =
             addresses.iter().map(|address| Ok(recorder.tap("writer", channel(address)?))).collect();
         Ok(Self {

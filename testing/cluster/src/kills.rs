@@ -60,7 +60,8 @@ struct Tally {
 /// One after the other; the number of writes that were lost.
 pub(crate) async fn run(program: &Program, count: usize) -> anyhow::Result<usize> {
     let mut cluster = Layout::new(program, 3).start().await?;
-    native::register_all(&cluster.node(0).running()?.channel().await?, native::fleet("BALLAST", BALLAST)).await?;
+    native::register_all(&cluster.node(0).running()?.channel().await?, native::fleet("BALLAST", BALLAST))
+        .await?;
     let mut tally = Tally::default();
     let mut round = 0;
     while tally.kills < count {

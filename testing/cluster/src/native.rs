@@ -47,10 +47,7 @@ pub fn padded(app: &str, count: usize, size: usize) -> Vec<v1::Instance> {
 ///
 /// # Errors
 /// What the server says.
-pub async fn register(
-    channel: &Channel,
-    instance: v1::Instance,
-) -> Result<v1::RegisterResponse, Status> {
+pub async fn register(channel: &Channel, instance: v1::Instance) -> Result<v1::RegisterResponse, Status> {
     let request = v1::RegisterRequest { instance: Some(instance), ..Default::default() };
     Ok(RegistryServiceClient::new(channel.clone()).register(request).await?.into_inner())
 }
@@ -108,6 +105,7 @@ pub async fn renew_all(
 #[must_use]
 pub fn leased(instance: v1::Instance, interval: Duration, duration: Duration) -> v1::Instance {
     let wire = |duration: Duration| prost_types::Duration::try_from(duration).ok();
-    let lease = v1::Lease { renewal_interval: wire(interval), duration: wire(duration), ..Default::default() };
+    let lease =
+        v1::Lease { renewal_interval: wire(interval), duration: wire(duration), ..Default::default() };
     v1::Instance { lease: Some(lease), ..instance }
 }

@@ -58,8 +58,7 @@ async fn quiet_writes(trial: &mut Trial) -> anyhow::Result<()> {
 
 /// Instances with short leases that begin at the two servers that do not stop.
 async fn mortals(trial: &Trial) -> anyhow::Result<Natives> {
-    let mut mortals =
-        Natives::new(&trial.cluster.doors()[..2], MORTAL, &trial.ledger, &trial.recorder)?;
+    let mut mortals = Natives::new(&trial.cluster.doors()[..2], MORTAL, &trial.ledger, &trial.recorder)?;
     mortals.register("MORTAL", (0..2).map(|number| format!("m{number}"))).await?;
     Ok(mortals)
 }

@@ -170,4 +170,3 @@ impl Trial {
         Ok(verdict.broken.len())
     }
 }
-

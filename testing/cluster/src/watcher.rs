@@ -91,10 +91,7 @@ pub fn spec(app: Option<&str>, bookmarks: Duration) -> v1::WatchSpec {
 ///
 /// # Errors
 /// It is refused.
-pub async fn open(
-    channel: &Channel,
-    spec: v1::WatchSpec,
-) -> anyhow::Result<Streaming<v1::WatchResponse>> {
+pub async fn open(channel: &Channel, spec: v1::WatchSpec) -> anyhow::Result<Streaming<v1::WatchResponse>> {
     let request = v1::WatchRequest { spec: Some(spec), client_name: "heureka-cluster".to_owned() };
     Ok(DiscoveryServiceClient::new(channel.clone()).watch(request).await?.into_inner())
 }
@@ -112,11 +109,7 @@ impl Watcher {
     ///
     /// # Errors
     /// It is refused.
-    pub async fn resume(
-        channel: &Channel,
-        mut spec: v1::WatchSpec,
-        mut view: View,
-    ) -> anyhow::Result<Self> {
+    pub async fn resume(channel: &Channel, mut spec: v1::WatchSpec, mut view: View) -> anyhow::Result<Self> {
         spec.resume_token.clone_from(&view.token);
         view.building = None;
         Ok(Self { stream: open(channel, spec).await?, view })

@@ -21,7 +21,8 @@ struct Beating(Vec<JoinHandle<()>>);
 pub(super) async fn run(scale: Scale) -> anyhow::Result<()> {
     let cluster = three().await?;
     let every = scale.lease / BEATS;
-    let all = fleet(APP, scale.beating).into_iter().map(|instance| leased(instance, every, scale.lease)).collect();
+    let all =
+        fleet(APP, scale.beating).into_iter().map(|instance| leased(instance, every, scale.lease)).collect();
     native::register_all(&cluster.node(0).running()?.channel().await?, all).await?;
     let mut mirrors = Mirrors::of(&cluster).await?;
     mirrors.equal().await?;
@@ -30,7 +31,11 @@ pub(super) async fn run(scale: Scale) -> anyhow::Result<()> {
     sleep(every * 2 + Duration::from_secs(1)).await;
     drop(beating);
     sleep(scale.cut).await;
-    let what = format!("no beat for {} s, leases of {} s: removals that watchers saw", scale.cut.as_secs(), scale.lease.as_secs());
+    let what = format!(
+        "no beat for {} s, leases of {} s: removals that watchers saw",
+        scale.cut.as_secs(),
+        scale.lease.as_secs()
+    );
     let before = mirrors.removals(|_| true);
     report::line(&what, &before.to_string(), "0");
     let dead = scale.beating * 3 / 10;
@@ -52,7 +57,8 @@ impl Beating {
         let mut tasks = Vec::new();
         for (number, node) in cluster.nodes().iter().enumerate() {
             let channel = node.running()?.channel().await?;
-            let own: Vec<String> = ids.clone().skip(number).step_by(cluster.len()).map(|id| format!("i{id}")).collect();
+            let own: Vec<String> =
+                ids.clone().skip(number).step_by(cluster.len()).map(|id| format!("i{id}")).collect();
             tasks.push(tokio::spawn(async move {
                 let mut pace = interval(every);
                 pace.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -39,7 +39,8 @@ pub(super) async fn run(scale: Scale) -> anyhow::Result<()> {
     }
     let longest = took.iter().copied().fold(0.0, f64::max);
     let figure = format!("{:.2} / {longest:.2} s", middle(took));
-    let what = format!("heal of {} s, {} instances, 5 % churn, middle / longest", lasts.as_secs(), scale.divided);
+    let what =
+        format!("heal of {} s, {} instances, 5 % churn, middle / longest", lasts.as_secs(), scale.divided);
     report::line(&what, &figure, "1 s; 5 s of p99; 10 s");
     Ok(())
 }
@@ -51,7 +52,9 @@ async fn differ(mirrors: &Mirrors) -> anyhow::Result<()> {
             sleep(Duration::from_millis(10)).await;
         }
     };
-    timeout(PATIENCE, apart).await.map_err(|_| anyhow::anyhow!("the server that is cut off holds what the others do"))
+    timeout(PATIENCE, apart)
+        .await
+        .map_err(|_| anyhow::anyhow!("the server that is cut off holds what the others do"))
 }
 
 /// Changes at one server: some instances come, some go, some are replaced.

@@ -50,7 +50,8 @@ impl Mirrors {
         let begun = Instant::now();
         let equal = async {
             loop {
-                let held: Vec<_> = self.digests.iter_mut().map(|digest| digest.borrow_and_update().clone()).collect();
+                let held: Vec<_> =
+                    self.digests.iter_mut().map(|digest| digest.borrow_and_update().clone()).collect();
                 if held.iter().all(|one| *one == held[0]) {
                     return anyhow::Ok(());
                 }
@@ -69,7 +70,8 @@ impl Mirrors {
 
     /// Removals of such ids that all of them saw together.
     pub(super) fn removals(&self, of: impl Fn(&str) -> bool) -> usize {
-        let seen = |removals: &watch::Receiver<Vec<String>>| removals.borrow().iter().filter(|id| of(id)).count();
+        let seen =
+            |removals: &watch::Receiver<Vec<String>>| removals.borrow().iter().filter(|id| of(id)).count();
         self.removals.iter().map(seen).sum()
     }
 

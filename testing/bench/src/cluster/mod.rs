@@ -113,7 +113,9 @@ pub(crate) fn run(parts: &[impl AsRef<str>], scale: Scale) -> io::Result<()> {
     // Wires are carried on other threads than watchers, as they would be elsewhere.
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     report::part("three servers; driver and servers share the machine");
-    for (name, body) in PARTS.iter().filter(|(name, _)| parts.is_empty() || parts.iter().any(|part| part.as_ref() == *name)) {
+    for (name, body) in
+        PARTS.iter().filter(|(name, _)| parts.is_empty() || parts.iter().any(|part| part.as_ref() == *name))
+    {
         let done = LocalSet::new().block_on(&runtime, body(scale));
         done.map_err(|error| io::Error::other(format!("{name}: {error:#}")))?;
     }

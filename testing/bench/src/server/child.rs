@@ -100,7 +100,8 @@ fn node(role: &[OsString]) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let listener = listen::bind(config.server.listen).map_err(io::Error::other)?;
-        let seeds = Seeds { boot: rand::random_range(1..=u64::MAX), hash: rand::random(), shuffle: rand::random() };
+        let seeds =
+            Seeds { boot: rand::random_range(1..=u64::MAX), hash: rand::random(), shuffle: rand::random() };
         let world = World { clock: Arc::new(SystemClock::new()), seeds, lines };
         let running = Server::new(config, world).start(vec![listener]).await.map_err(io::Error::other)?;
         running.addresses().iter().for_each(|address| report::listening(*address));

@@ -11,13 +11,13 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use crate::case::{Bench, Case, Found};
+use crate::xml::Element;
 use heureka_cluster::checks::{code, quiet, same};
 use heureka_cluster::draft::Draft;
 use heureka_cluster::figures::Times;
 use heureka_cluster::rest::{JSON, Rest, XML};
 use heureka_cluster::server::Server;
 use heureka_cluster::watcher::{Watcher, spec};
-use crate::xml::Element;
 
 pub(crate) const CASES: &[Case] = &[
     Case::now("F35", "a delta's hash and body are of one moment", |bench| Box::pin(f35(bench))),

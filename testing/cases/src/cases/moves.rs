@@ -19,7 +19,9 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::case::{Bench, Case, Found};
 
 pub(crate) const CASES: &[Case] =
-    &[Case::now("F39", "what a client keeps when the registry is gone or empty", |bench| Box::pin(f39(bench)))];
+    &[Case::now("F39", "what a client keeps when the registry is gone or empty", |bench| {
+        Box::pin(f39(bench))
+    })];
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Instances that are cached.
@@ -44,12 +46,14 @@ async fn f39(bench: Bench) -> Found {
     ensure!(age + 3 * SECOND > away, "age: expected about {} s, saw {}", away.as_secs(), seconds(age));
     let empty = bench.start(&[]).await?;
     door.lead_to(Some(empty.address));
-    eventually("the empty list is held back", 40 * SECOND, || async { Ok(cache.withheld().is_some()) }).await?;
+    eventually("the empty list is held back", 40 * SECOND, || async { Ok(cache.withheld().is_some()) })
+        .await?;
     same("cached beside an empty server", cache.up("KEPT").len(), CACHED)?;
     same("instances that would go", cache.withheld(), Some(CACHED))?;
     let channel = empty.channel().await?;
     native::register_all(&channel, fleet("KEPT", CACHED)).await?;
-    eventually("nothing is held back any more", 10 * SECOND, || async { Ok(cache.withheld().is_none()) }).await?;
+    eventually("nothing is held back any more", 10 * SECOND, || async { Ok(cache.withheld().is_none()) })
+        .await?;
     let gone = cancelled(&cache, &channel).await?;
     Ok(format!(
         "{CACHED} kept for {} s without a server (age {}) and beside an empty one; a cancel applied after {}",

@@ -22,9 +22,7 @@ pub(crate) const CASES: &[Case] = &[
         Box::pin(f44(bench))
     }),
     Case::now("F45", "flapping and a mass refresh end with the last word", |bench| Box::pin(f45(bench))),
-    Case::now("F46", "conflicts resolve, and stop", |bench| {
-        Box::pin(f46(bench))
-    }),
+    Case::now("F46", "conflicts resolve, and stop", |bench| Box::pin(f46(bench))),
 ];
 
 async fn is(server: &Server, app: &str, id: &str, status: &str) -> anyhow::Result<()> {

@@ -21,7 +21,9 @@ use heureka_cluster::watcher::{Watcher, spec};
 pub(crate) const CASES: &[Case] = &[
     Case::now("F30", "churn does not raise the threshold, and a scale-in ends", |bench| Box::pin(f30(bench))),
     Case::now("F33", "a pause removes nobody, a failure of half is held", |bench| Box::pin(f33(bench))),
-    Case::now("F54", "a server that has just started never answers with less than all", |bench| Box::pin(f54(bench))),
+    Case::now("F54", "a server that has just started never answers with less than all", |bench| {
+        Box::pin(f54(bench))
+    }),
 ];
 
 /// Instances that renew until the value goes.

@@ -4,13 +4,13 @@ use anyhow::ensure;
 use serde_json::{Value, json};
 
 use crate::case::{Bench, Case, Found};
+use crate::xml::Element;
 use heureka_cluster::checks::{code, json, quiet, refused, same};
 use heureka_cluster::draft::{DATA_CENTER, Draft, minimal};
 use heureka_cluster::figures::mebibytes;
 use heureka_cluster::rest::{JSON, encoded};
 use heureka_cluster::server::Server;
 use heureka_cluster::watcher::{Watcher, spec};
-use crate::xml::Element;
 use std::time::Duration;
 
 pub(crate) const CASES: &[Case] = &[

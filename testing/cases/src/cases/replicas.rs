@@ -14,16 +14,21 @@ use tokio::time::{Instant, sleep};
 
 use crate::case::{Bench, Case, Found};
 
-pub(crate) const CASES: &[Case] = &[Case::now("F47", "a cancel during a partition stays cancelled", |bench| {
-    Box::pin(f47(bench))
-})];
+pub(crate) const CASES: &[Case] =
+    &[Case::now("F47", "a cancel during a partition stays cancelled", |bench| Box::pin(f47(bench)))];
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Longest time for a word from one server to another that it can reach.
 const SOON: Duration = Duration::from_secs(5);
 
 /// Waits until a server shows this status.
-async fn shows(cluster: &Cluster, node: usize, app: &str, id: &str, status: &str) -> anyhow::Result<Duration> {
+async fn shows(
+    cluster: &Cluster,
+    node: usize,
+    app: &str,
+    id: &str,
+    status: &str,
+) -> anyhow::Result<Duration> {
     let rest = &cluster.node(node).rest;
     let what = format!("n{node} shows {app}/{id} as {status:?}");
     eventually(what, SOON, || async { Ok(rest.status(app, id).await? == status) }).await
@@ -36,7 +41,11 @@ pub(super) async fn honest_return(bench: &Bench) -> anyhow::Result<String> {
     cluster.node(0).rest.register(&draft).await?;
     shows(&cluster, 1, "LATE", "l3", "UP").await?;
     quiet("cancel at n0", &cluster.node(0).rest.delete("/LATE/l3").await?, 200)?;
-    quiet("heartbeat at n0", &cluster.node(0).rest.beat("LATE", "l3", "?lastDirtyTimestamp=100").await?, 404)?;
+    quiet(
+        "heartbeat at n0",
+        &cluster.node(0).rest.beat("LATE", "l3", "?lastDirtyTimestamp=100").await?,
+        404,
+    )?;
     shows(&cluster, 1, "LATE", "l3", "").await?;
     cluster.node(1).rest.register(&draft).await?;
     same("at n1", cluster.node(1).rest.status("LATE", "l3").await?, "UP".to_owned())?;
@@ -159,7 +168,8 @@ async fn copied_from_the_isolated(cluster: &mut Cluster) -> anyhow::Result<Strin
     sleep(((LEASE + 4) * SECOND).saturating_sub(last.elapsed())).await;
     cluster.agree(&[0, 1, 2], 10 * SECOND).await?;
     for node in 0..3 {
-        same(format_args!("n{node} after the lease"), cluster.node(node).rest.status("P", "p2").await?, String::new())?;
+        let status = cluster.node(node).rest.status("P", "p2").await?;
+        same(format_args!("n{node} after the lease"), status, String::new())?;
     }
     let shown = if copied.is_empty() { "not shown" } else { "shown" };
     Ok(format!("{shown} by a server that copied it from there, gone with its lease"))
@@ -179,7 +189,8 @@ pub(super) async fn slow_copy(bench: &Bench) -> anyhow::Result<String> {
     let mut cluster = bench.cluster(2).start().await?;
     let before = cluster.passed(0, 1);
     let channel = cluster.node(0).channel().await?;
-    heureka_cluster::native::register_all(&channel, heureka_cluster::native::padded("COPY", count, 100)).await?;
+    heureka_cluster::native::register_all(&channel, heureka_cluster::native::padded("COPY", count, 100))
+        .await?;
     cluster.agree(&[0, 1], 10 * SECOND).await?;
     let size = cluster.passed(0, 1) - before;
     cluster.kill(1).await?;
@@ -207,7 +218,10 @@ pub(super) async fn slow_copy(bench: &Bench) -> anyhow::Result<String> {
     let took = begun.elapsed();
     same("instances in its first list", listed(&served), count + accepted)?;
     ensure!(refused > 0, "expected readers to be refused at first");
-    Ok(format!("{refused} reads refused over {}, {accepted} writes taken ({writes}), then all {count}", seconds(took)))
+    Ok(format!(
+        "{refused} reads refused over {}, {accepted} writes taken ({writes}), then all {count}",
+        seconds(took)
+    ))
 }
 
 fn listed(list: &serde_json::Value) -> usize {

@@ -13,10 +13,10 @@ use tokio::time::{Instant, interval, sleep};
 use tonic::transport::Channel;
 
 use crate::case::{Bench, Case, Found};
+use crate::relay::Relay;
 use heureka_cluster::checks::{eventually, quiet, same};
 use heureka_cluster::figures::{Times, mebibytes, seconds};
 use heureka_cluster::native::{self, fleet, padded};
-use crate::relay::Relay;
 use heureka_cluster::rest::Rest;
 use heureka_cluster::server::{Server, connect, connect_narrow};
 use heureka_cluster::watcher::{Heard, View, Watcher, spec};
