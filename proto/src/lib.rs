@@ -24,6 +24,7 @@ pub mod peer {
     /// Package `heureka.registry.peer.v1`; the entries of frames are bytes, read one at a time.
     #[expect(
         unused_qualifications,
+        clippy::large_enum_variant,
         clippy::allow_attributes,
         clippy::allow_attributes_without_reason,
         reason = "generated code"

@@ -112,7 +112,6 @@ impl Server {
             core: core.clone(),
             watches: grpc.watches,
             peers: peers.clone(),
-            clock: world.clock.clone(),
             lines: world.lines.clone(),
             node: config.server.clone(),
         };

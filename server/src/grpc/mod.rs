@@ -19,6 +19,7 @@ mod tests;
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -116,13 +117,25 @@ struct ConnectionParts {
     address: IpAddr,
     leaving: CancellationToken,
     watches: Arc<Semaphore>,
+    ageless: AtomicBool,
 }
 
 impl Connection {
     /// A connection from `address` that may hold `watches` watches and ends when `leaving` is cancelled.
     pub(crate) fn new(address: IpAddr, leaving: CancellationToken, watches: usize) -> Self {
         let watches = Arc::new(Semaphore::new(watches.min(Semaphore::MAX_PERMITS)));
-        Self(Arc::new(ConnectionParts { address: address.to_canonical(), leaving, watches }))
+        let (address, ageless) = (address.to_canonical(), AtomicBool::new(false));
+        Self(Arc::new(ConnectionParts { address, leaving, watches, ageless }))
+    }
+
+    /// The other end is a server of the cluster: its connection does not have to move with age.
+    pub(crate) fn keep(&self) {
+        self.0.ageless.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the connection stays however old it is.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.0.ageless.load(Ordering::Relaxed)
     }
 
     /// Address at the other end, IPv4-mapped ones reduced.

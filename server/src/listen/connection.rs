@@ -18,6 +18,7 @@ use super::sniff::{Prefixed, sniff};
 use super::{Listen, Seat};
 use crate::config::{LimitsConfig, bytes_of};
 use crate::drain::Leaving;
+use crate::grpc;
 use crate::metrics::{Closed, Protocol};
 
 const STREAM_WINDOW: u32 = 256 << 10;
@@ -82,6 +83,7 @@ where
     let waits = Waits { header: limits.header_timeout, idle: limits.idle_timeout };
     let socket = TokioIo::new(Guarded::new(socket, turns.clone(), waits));
     let requests = Requests::new(listen.clone(), peer, &leaving, Some(turns));
+    let native = requests.native();
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(None)
@@ -92,7 +94,7 @@ where
     let mut connection = pin!(connection);
     tokio::select! {
         ended = connection.as_mut() => return closed(&ended),
-        () = leave(listen, &leaving) => connection.as_mut().graceful_shutdown(),
+        () = leave(listen, &leaving, &native) => connection.as_mut().graceful_shutdown(),
     }
     tokio::select! {
         ended = connection => closed(&ended),
@@ -108,6 +110,7 @@ where
     let limits = &listen.limits;
     let leaving = listen.ending.leaving();
     let requests = Requests::new(listen.clone(), peer, &leaving, None);
+    let native = requests.native();
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.streams_per_connection)
@@ -123,7 +126,7 @@ where
     let mut connection = pin!(connection);
     tokio::select! {
         ended = connection.as_mut() => return closed(&ended),
-        () = leave(listen, &leaving) => connection.as_mut().graceful_shutdown(),
+        () = leave(listen, &leaving, &native) => connection.as_mut().graceful_shutdown(),
     }
     tokio::select! {
         ended = connection => closed(&ended),
@@ -132,10 +135,18 @@ where
 }
 
 /// Waits until the connection is to end, for its age or the server's, and tells its requests.
-async fn leave(listen: &Listen, leaving: &Leaving) {
+async fn leave(listen: &Listen, leaving: &Leaving, native: &grpc::Connection) {
     tokio::select! {
         () = leaving.wait() => {}
-        () = tokio::time::sleep(listen.age()) => leaving.tell(),
+        () = aged(listen, native) => leaving.tell(),
+    }
+}
+
+/// Waits until a connection is old; one between servers never is.
+async fn aged(listen: &Listen, native: &grpc::Connection) {
+    tokio::time::sleep(listen.age()).await;
+    if native.is_kept() {
+        std::future::pending::<()>().await;
     }
 }
 

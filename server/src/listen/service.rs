@@ -47,6 +47,11 @@ impl Requests {
         let native = grpc::Connection::new(peer.ip(), leaving.token().clone(), watches);
         Self(Arc::new(Connection { listen, remote: RemoteAddr(peer), native, turns }))
     }
+
+    /// What the native surface is told of the connection.
+    pub(super) fn native(&self) -> grpc::Connection {
+        self.0.native.clone()
+    }
 }
 
 impl hyper::service::Service<Request<Incoming>> for Requests {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use heureka_model::{Clock, Status};
+use heureka_model::Status;
 use heureka_registry::{Registry, Stats};
 use metrics::{Counter, Gauge, counter, gauge};
 
@@ -34,7 +34,6 @@ pub(crate) struct Sources {
     pub(crate) lines: LineBudget,
     pub(crate) node: ServerConfig,
     pub(crate) peers: Arc<Peers>,
-    pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl Figures {
@@ -44,7 +43,7 @@ impl Figures {
         let of_status =
             |status: Status| (status, gauge!("heureka_registry_instances", "status" => status.as_str()));
         Self {
-            peers: PeerFigures::register(sources.peers.clone(), sources.clock.clone()),
+            peers: PeerFigures::register(sources.peers.clone()),
             sources,
             by_status: Status::ALL.into_iter().map(of_status).collect(),
             core: core(),

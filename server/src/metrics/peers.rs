@@ -7,17 +7,18 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use heureka_model::Clock;
 use heureka_registry::replication::{PeerStatus, ReplicationStats};
 use metrics::{Counter, Gauge, counter, gauge};
 
 use crate::peers::{Peers, Refusal, Traffic};
 
+/// Series with a reading of what replication counts.
+type Stats = Vec<(Counter, fn(&ReplicationStats) -> u64)>;
+
 /// Counts of replication as a whole.
 pub(super) struct PeerFigures {
     peers: Arc<Peers>,
-    clock: Arc<dyn Clock>,
-    stats: Vec<(Counter, fn(&ReplicationStats) -> u64)>,
+    stats: Stats,
     refused: Vec<(Refusal, Counter)>,
     skipped: Counter,
     ack_degraded: Counter,
@@ -52,12 +53,11 @@ const FAMILIES: [Family; 9] = [
 
 impl PeerFigures {
     /// Makes the series. To be called with the recorder in force.
-    pub(super) fn register(peers: Arc<Peers>, clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn register(peers: Arc<Peers>) -> Self {
         let refused =
             |refusal: Refusal| (refusal, counter!("heureka_peer_refused_total", "reason" => refusal.word()));
         Self {
             peers,
-            clock,
             stats: stats(),
             refused: Refusal::ALL.into_iter().map(refused).collect(),
             skipped: counter!("heureka_peer_entries_skipped_total"),
@@ -74,7 +74,7 @@ impl PeerFigures {
         self.refused.iter().for_each(|(refusal, counter)| counter.absolute(counts.of(*refusal)));
         self.skipped.absolute(counts.all_skipped());
         self.ack_degraded.absolute(counts.all_ack_degraded());
-        self.missing.set(self.peers.missing_links(self.clock.now()).len() as f64);
+        self.missing.set(self.peers.missing_links().len() as f64);
         self.unreached.set(self.peers.unreached().len() as f64);
     }
 
@@ -92,14 +92,14 @@ impl PeerFigures {
     }
 
     fn known(&self) -> Vec<Known> {
-        let connected = self.peers.connected(self.clock.now());
+        let connected = self.peers.connected();
         let status = |node: &str| connected.iter().find(|status| status.node == node).cloned();
         let known = |(node, traffic, up): (String, _, _)| Known { status: status(&node), node, traffic, up };
         self.peers.traffic().into_iter().map(known).collect()
     }
 }
 
-fn stats() -> Vec<(Counter, fn(&ReplicationStats) -> u64)> {
+fn stats() -> Stats {
     let records = |outcome: &'static str| counter!("heureka_peer_records_total", "outcome" => outcome);
     vec![
         (records("taken"), |stats| stats.taken),

@@ -147,7 +147,7 @@ async fn call(
     address: SocketAddr,
     requests: impl futures_util::Stream<Item = pb::ReplicateRequest> + Send + 'static,
 ) -> Result<tonic::Streaming<pb::ReplicateResponse>, Status> {
-    let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(unreachable)?;
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|error| unreachable(&error))?;
     let channel = endpoint
         .connect_timeout(CONNECT)
         .tcp_nodelay(true)
@@ -158,14 +158,14 @@ async fn call(
         .initial_connection_window_size(CONNECTION_WINDOW)
         .connect()
         .await
-        .map_err(unreachable)?;
+        .map_err(|error| unreachable(&error))?;
     let mut client = ReplicationServiceClient::new(channel).max_decoding_message_size(MESSAGE_MAX);
     Ok(client.replicate(requests).await?.into_inner())
 }
 
 /// Why there is no connection, in the words of whoever knows best.
-fn unreachable(error: tonic::transport::Error) -> Status {
-    let mut cause: &dyn std::error::Error = &error;
+fn unreachable(error: &tonic::transport::Error) -> Status {
+    let mut cause: &dyn std::error::Error = error;
     while let Some(deeper) = cause.source() {
         cause = deeper;
     }

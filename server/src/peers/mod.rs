@@ -139,18 +139,24 @@ impl Peers {
         self.replicator.tick(now);
         let own = &self.replicator.identity().node;
         self.topology.look(own, &self.replicator.peers(now), now.mono);
-        for link in self.missing_links(now) {
-            self.notices.once(&format!("{} {}", link.from, link.to), || {
-                tracing::warn!(from = %link.from, to = %link.to, one_way = link.one_way, "two servers have no stream");
-            });
+        for link in self.topology.missing(now.mono) {
+            self.notices.once(&link.to_string(), || tracing::warn!("{link}"));
         }
     }
 
     /// Pairs of servers that have had no stream between them for ten seconds or more, as far as this server and
     /// those it has a stream to know. Servers that nobody has a stream to are not there, and so are not missed.
     #[must_use]
-    pub fn missing_links(&self, now: Now) -> Vec<MissingLink> {
-        self.topology.missing(now.mono)
+    pub fn missing_links(&self) -> Vec<MissingLink> {
+        self.topology.missing(self.clock.now().mono)
+    }
+
+    /// What is amiss between the servers, a sentence for each.
+    #[must_use]
+    pub fn amiss(&self) -> Vec<String> {
+        let unreached =
+            self.unreached().into_iter().map(|(name, reason)| format!("no stream to {name}: {reason}"));
+        self.missing_links().iter().map(ToString::to_string).chain(unreached).collect()
     }
 
     /// Names from the configuration of which no address has a stream or is this server itself, with the reason.
@@ -171,8 +177,8 @@ impl Peers {
 
     /// Servers with a stream to this one.
     #[must_use]
-    pub fn connected(&self, now: Now) -> Vec<PeerStatus> {
-        self.replicator.peers(now)
+    pub fn connected(&self) -> Vec<PeerStatus> {
+        self.replicator.peers(self.clock.now())
     }
 
     /// What became of each address that is dialed.

@@ -47,8 +47,12 @@ impl ReplicationService for Accepting {
 impl Accepting {
     /// The address of a caller that is a peer.
     fn admitted<M>(&self, request: &Request<M>) -> Result<IpAddr, Status> {
-        let remote = request.extensions().get::<Connection>().map(Connection::address);
-        if let Some(remote) = remote.filter(|remote| self.0.trust.admits(*remote, request.metadata())) {
+        let connection = request.extensions().get::<Connection>();
+        let remote = connection.map(Connection::address);
+        if let Some((connection, remote)) = connection.zip(remote)
+            && self.0.trust.admits(remote, request.metadata())
+        {
+            connection.keep();
             return Ok(remote);
         }
         // It may be a peer that has a new address.

@@ -5,6 +5,7 @@
 //! that only one of its ends believes in.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::Duration;
 
 use heureka_model::Mono;
@@ -23,6 +24,14 @@ pub struct MissingLink {
     pub to: String,
     /// The other says that it has one: it is heard, or believes to be, and does not hear.
     pub one_way: bool,
+}
+
+impl fmt::Display for MissingLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { from, to, one_way } = self;
+        write!(f, "{from} has no stream to {to}")?;
+        if *one_way { write!(f, ", which has one to it") } else { Ok(()) }
+    }
 }
 
 /// Missing links and since when.
@@ -109,6 +118,14 @@ mod tests {
     fn a_link_that_one_end_believes_in_is_one_way() {
         assert_eq!(named("a", &[peer("b", &["a", "c"]), peer("c", &["a"])]), ["c->b"]);
         assert_eq!(named("a", &[peer("b", &[])]), ["b->a"]);
+    }
+
+    #[test]
+    fn missing_links_read_as_sentences() {
+        let mut link = MissingLink { from: "a".into(), to: "b".into(), one_way: false };
+        assert_eq!(link.to_string(), "a has no stream to b");
+        link.one_way = true;
+        assert_eq!(link.to_string(), "a has no stream to b, which has one to it");
     }
 
     #[test]
