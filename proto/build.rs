@@ -9,7 +9,8 @@ use prost_types::field_descriptor_proto::Type;
 use prost_types::{DescriptorProto, FileDescriptorSet};
 
 /// Every served file, seen from this folder.
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
+    "heureka/registry/admin/v1/admin_service.proto",
     "heureka/registry/peer/v1/replication_service.proto",
     "heureka/registry/v1/common.proto",
     "heureka/registry/v1/discovery_service.proto",

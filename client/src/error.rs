@@ -194,7 +194,8 @@ mod tests {
             is_servers_fault(&Status::with_error_details(code, "m", details))
         };
         let bare = |code| is_servers_fault(&Status::new(code, "m"));
-        assert!(told(Code::Unavailable, "DRAINING") && told(Code::ResourceExhausted, "TOO_MANY_WATCHES"));
+        assert!(told(Code::Unavailable, "DRAINING") && told(Code::Unavailable, "SYNCING"));
+        assert!(told(Code::ResourceExhausted, "TOO_MANY_WATCHES"));
         assert!(!told(Code::InvalidArgument, "INVALID_INSTANCE") && !told(Code::NotFound, "LEASE_NOT_FOUND"));
         assert!(!told(Code::ResourceExhausted, "TOO_MANY_INSTANCES") && !told(Code::Internal, "ODD"));
         for code in

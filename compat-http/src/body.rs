@@ -21,10 +21,22 @@ const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 /// # Errors
 /// `TooLarge`, `ContentEncoding`, or `Body` when it breaks off or is no gzip.
 pub(crate) async fn read(headers: &HeaderMap, body: Body, config: &Config) -> Result<Bytes, Error> {
+    read_within(headers, body, (config.body_wire_max, config.body_decoded_max)).await
+}
+
+/// The same within other limits: bytes as sent, and decompressed.
+///
+/// # Errors
+/// `TooLarge`, `ContentEncoding`, or `Body` when it breaks off or is no gzip.
+pub(crate) async fn read_within(
+    headers: &HeaderMap,
+    body: Body,
+    (wire, decoded): (usize, usize),
+) -> Result<Bytes, Error> {
     let gzipped = negotiate::is_gzipped(headers)?;
-    let sent = collect(body, config.body_wire_max).await?;
+    let sent = collect(body, wire).await?;
     if gzipped && sent.starts_with(GZIP_MAGIC) {
-        return gunzip(&sent, config.body_decoded_max).map(Bytes::from);
+        return gunzip(&sent, decoded).map(Bytes::from);
     }
     Ok(sent)
 }

@@ -9,7 +9,9 @@ use heureka_registry::Refused;
 use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 
-/// A refusal. Its text becomes the body of a 400, 413, 415 or 429.
+use crate::config::SyncingStatus;
+
+/// A refusal. Its text becomes the body of a 400, 403, 413, 415 or 429.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// Nothing is served under this path, or no live instance has this key.
@@ -50,9 +52,15 @@ pub(crate) enum Error {
         /// Bytes taken.
         limit: usize,
     },
+    /// The caller is no trusted peer.
+    #[error("only a peer may send this, and the address {0} is not in peer.trusted")]
+    NoPeer(String),
     /// Too much is built already that nobody has read yet.
     #[error("busy")]
     Busy,
+    /// The server knows too little for a reader.
+    #[error("syncing")]
+    Syncing(SyncingStatus),
     /// The server is going down.
     #[error("unavailable")]
     Unavailable,
@@ -67,7 +75,7 @@ impl Error {
         Self::Invalid(Invalid::malformed(field, expected))
     }
 
-    fn status(&self) -> StatusCode {
+    pub(crate) fn status(&self) -> StatusCode {
         match self {
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed(_) => StatusCode::METHOD_NOT_ALLOWED,
@@ -76,7 +84,10 @@ impl Error {
             }
             Self::MediaType | Self::ContentEncoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Busy | Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NoPeer(_) | Self::Syncing(SyncingStatus::Forbidden) => StatusCode::FORBIDDEN,
+            Self::Busy | Self::Unavailable | Self::Syncing(SyncingStatus::Unavailable) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::Core(refused) => core_status(refused),
         }
     }
@@ -98,11 +109,8 @@ impl Error {
                 answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
                 answer
             }
-            Self::Busy => {
-                let mut answer = empty(status);
-                answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("5"));
-                answer
-            }
+            Self::Busy => retried(status, "5"),
+            Self::Syncing(_) => retried(status, "2"),
             _ if is_silent(status) => empty(status),
             refusal => said(status, refusal.to_string()),
         }
@@ -129,6 +137,13 @@ fn is_silent(status: StatusCode) -> bool {
 pub(crate) fn empty(status: StatusCode) -> Response<Body> {
     let mut answer = Response::new(Body::empty());
     *answer.status_mut() = status;
+    answer
+}
+
+/// Nothing but when to come again.
+fn retried(status: StatusCode, seconds: &'static str) -> Response<Body> {
+    let mut answer = empty(status);
+    answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(seconds));
     answer
 }
 

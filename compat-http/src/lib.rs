@@ -14,6 +14,7 @@
 //! | `PUT apps/{app}/{id}/metadata?key=value` | change metadata |
 //! | `GET instances/{id}` | an instance by its id alone |
 //! | `GET vips/{vip}`, `GET svips/{vip}` | the instances behind a virtual address |
+//! | `POST peerreplication/batch` | what another server was told |
 //!
 //! What differs from the original, and why, is in `docs/eureka-compat.md`. This crate opens no socket, reads no
 //! clock and checks no credentials; whoever serves the router does.
@@ -23,7 +24,9 @@ mod budget;
 mod cache;
 mod config;
 mod error;
+mod intake;
 mod negotiate;
+pub mod peer;
 mod routes;
 mod telemetry;
 mod wire;
@@ -34,10 +37,18 @@ use axum::Router;
 use heureka_model::Clock;
 use heureka_registry::Registry;
 
-pub use config::{Config, RemoteAddr};
+pub use config::{Config, Gate, PeerAddresses, Regions, RemoteAddr, SyncingStatus};
+pub use routes::FORWARDING;
 
 /// The Eureka surface as the fallback of a router: it answers every path, with an empty 404 where nothing is
 /// served. A metrics recorder is to be installed before.
 pub fn router(registry: Arc<Registry>, clock: Arc<dyn Clock>, config: Config) -> Router {
-    Router::new().fallback(routes::serve).with_state(Arc::new(routes::App::new(registry, clock, config)))
+    gated(registry, clock, config, Gate::default())
+}
+
+/// The same for a server that may know too little for readers: while the gate is shut, each of them is refused and
+/// writers are served.
+pub fn gated(registry: Arc<Registry>, clock: Arc<dyn Clock>, config: Config, gate: Gate) -> Router {
+    let app = routes::App::new(registry, clock, config, gate);
+    Router::new().fallback(routes::serve).with_state(Arc::new(app))
 }

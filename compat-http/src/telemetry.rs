@@ -7,14 +7,17 @@ use metrics::{Counter, counter};
 use crate::error::Error;
 use crate::routes::path::Resource;
 
-const ROUTES: [&str; 10] =
-    ["none", "apps", "delta", "app", "instance", "status", "metadata", "instances", "vips", "svips"];
+const ROUTES: [&str; 11] =
+    ["none", "apps", "delta", "app", "instance", "status", "metadata", "instances", "vips", "svips", "batch"];
 const CODES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// Counters of requests and of ignored claims.
 pub(crate) struct Telemetry {
     requests: [[Counter; CODES.len()]; ROUTES.len()],
     ignored_claims: Counter,
+    refused_batches: Counter,
+    items: [Counter; 2],
+    acks_missed: Counter,
 }
 
 impl Telemetry {
@@ -25,6 +28,10 @@ impl Telemetry {
         Self {
             requests: ROUTES.map(of_route),
             ignored_claims: counter!("heureka_rest_replication_ignored_total"),
+            refused_batches: counter!("heureka_rest_batches_refused_total"),
+            items: ["taken", "refused"]
+                .map(|outcome| counter!("heureka_rest_batch_items_total", "outcome" => outcome)),
+            acks_missed: counter!("heureka_rest_ack_degraded_total"),
         }
     }
 
@@ -33,6 +40,21 @@ impl Telemetry {
         let route = resource.as_ref().map_or(0, route_of);
         let class = usize::from(status.as_u16() / 100).clamp(1, CODES.len()) - 1;
         self.requests[route][class].increment(1);
+    }
+
+    /// Counts a batch from somebody who is no trusted peer.
+    pub(crate) fn batch_refused(&self) {
+        self.refused_batches.increment(1);
+    }
+
+    /// Counts an item of a batch: taken, or refused for what is wrong with it.
+    pub(crate) fn item(&self, taken: bool) {
+        self.items[usize::from(!taken)].increment(1);
+    }
+
+    /// Counts a write that was answered although no other server had it in time.
+    pub(crate) fn ack_missed(&self) {
+        self.acks_missed.increment(1);
     }
 
     /// Counts a replication header from somebody who is no trusted peer.
@@ -52,5 +74,6 @@ fn route_of(resource: &Resource<'_>) -> usize {
         Resource::InstanceById(_) => 7,
         Resource::Vip(_) => 8,
         Resource::SecureVip(_) => 9,
+        Resource::Batch => 10,
     }
 }

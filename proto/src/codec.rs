@@ -13,7 +13,7 @@ use tonic::Status;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic_prost::ProstDecoder;
 
-use crate::{peer, served, v1};
+use crate::{admin, peer, served, v1};
 
 /// Entries of a list that are built at most: the most that any call takes, `BatchRenew`. Calls that take fewer
 /// say so themselves.
@@ -215,6 +215,17 @@ without_lists! {
     RegisterResponse BatchRegisterResponse RenewResponse BatchRenewResponse CancelResponse
     SetStatusOverrideResponse ClearStatusOverrideResponse UpdateMetadataResponse
     GetInstanceResponse ListInstancesResponse ListApplicationsResponse WatchResponse
+}
+
+macro_rules! of_operators {
+    ($($message:ident)*) => { $(impl Bounded for admin::v1::$message {})* };
+}
+
+of_operators! {
+    GetServerStatusRequest ListPeersRequest ListWatchersRequest DiffPeerRequest EvictInstanceRequest
+    SetSelfPreservationRequest DrainServerRequest
+    GetServerStatusResponse ListPeersResponse ListWatchersResponse DiffPeerResponse EvictInstanceResponse
+    SetSelfPreservationResponse DrainServerResponse
 }
 
 #[cfg(test)]

@@ -19,6 +19,20 @@ pub mod v1 {
     include!(concat!(env!("OUT_DIR"), "/heureka.registry.v1.rs"));
 }
 
+/// What operators ask of one server.
+pub mod admin {
+    /// Package `heureka.registry.admin.v1`.
+    #[expect(
+        unused_qualifications,
+        clippy::allow_attributes,
+        clippy::allow_attributes_without_reason,
+        reason = "generated code"
+    )]
+    pub mod v1 {
+        include!(concat!(env!("OUT_DIR"), "/heureka.registry.admin.v1.rs"));
+    }
+}
+
 /// What servers say to each other.
 pub mod peer {
     /// Package `heureka.registry.peer.v1`; the entries of frames are bytes, read one at a time.

@@ -16,12 +16,14 @@ pub(crate) struct LowerBeats {
 }
 
 impl LowerBeats {
-    /// Counts one more for this stamp, from one if the stamp is another than last time.
-    pub(crate) fn count(&self, slot: u32, stamp: Wall) {
+    /// Counts one more for this stamp, from one if the stamp is another than last time; how many that makes.
+    pub(crate) fn count(&self, slot: u32, stamp: Wall) -> u8 {
         let mut counts = self.counts.lock();
         let entry = counts.entry(slot).or_insert((stamp, 0));
         *entry = if entry.0 == stamp { (stamp, entry.1.saturating_add(1)) } else { (stamp, 1) };
+        let count = entry.1;
         self.len.store(counts.len(), Ordering::Release);
+        count
     }
 
     pub(crate) fn of(&self, slot: u32, stamp: Wall) -> u8 {

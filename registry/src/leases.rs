@@ -41,6 +41,9 @@ pub(crate) struct Lease {
 /// By whom a sign of life came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Heard {
+    /// Nobody: the lease began when this server found the instance in its store. It lets the owner come back, and
+    /// tells nobody that the instance lives.
+    Nobody,
     /// Another server of the cluster passed it on.
     Peer,
     /// A Eureka server passed it on.
@@ -190,8 +193,9 @@ impl LeaseView {
 impl Heard {
     fn of(word: u64) -> Self {
         match word >> HEARD_SHIFT & HEARD {
-            0 => Self::Peer,
-            1 => Self::Eureka,
+            0 => Self::Nobody,
+            1 => Self::Peer,
+            2 => Self::Eureka,
             _ => Self::Owner,
         }
     }

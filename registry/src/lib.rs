@@ -34,6 +34,7 @@ mod registry;
 mod renew;
 pub mod replication;
 mod request;
+mod restore;
 mod store;
 mod sync;
 #[cfg(test)]

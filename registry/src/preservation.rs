@@ -43,6 +43,8 @@ pub(crate) struct Lapsed {
     pub(crate) overdue: Duration,
     /// Self-preservation does not hold it: it was never renewed, or its owner reported DOWN.
     pub(crate) unprotected: bool,
+    /// Time after which its owner is to renew.
+    pub(crate) interval: Duration,
 }
 
 /// What may be removed at this tick.
@@ -62,6 +64,8 @@ pub(crate) struct Allowance {
 #[derive(Debug, Default)]
 pub(crate) struct Guard {
     since: Option<Mono>,
+    /// Since when the others renew.
+    steady: Option<Mono>,
     /// Protected leases removed within the window.
     removed: VecDeque<(Mono, usize)>,
     eureka_sweep: Option<Mono>,
@@ -111,15 +115,19 @@ impl Guard {
         let budget = budget(census.live + recent, config.threshold);
         let collapsed = census.heard < config.threshold * census.expected;
         let beyond = recent + silent > budget || (collapsed && silent > 0);
-        if !beyond {
+        let nothing_renews = census.expected == 0.0;
+        let steady = !collapsed && !(beyond && nothing_renews);
+        self.steady = if steady { self.steady.or(Some(now)) } else { None };
+        // Those who come back after an outage do so over one interval; whoever is late is not dead yet.
+        let returned = self.steady.is_some_and(|since| now.since(since) >= patience(census));
+        if !beyond && (self.since.is_none() || returned) {
             self.since = None;
             return Allowance { protected: silent, ..NOTHING };
         }
         let held = now.since(*self.since.get_or_insert(now));
         let left = budget.saturating_sub(recent);
         let patience_over = held >= config.max_hold;
-        let nothing_renews = census.expected == 0.0;
-        let may_go = if nothing_renews { patience_over } else { !collapsed };
+        let may_go = if nothing_renews { patience_over } else { returned };
         if !may_go {
             return NOTHING;
         }
@@ -149,6 +157,13 @@ impl Guard {
     }
 }
 
+/// How long the others must have renewed before silence means anything: so long that each owner of a lapsed lease
+/// could have come back.
+fn patience(census: &Census) -> Duration {
+    let held = census.lapsed.iter().filter(|lapsed| !lapsed.unprotected);
+    held.map(|lapsed| lapsed.interval * 3 / 2).max().unwrap_or_default().min(SILENCE)
+}
+
 /// Protected leases of `live` that may go within the window; one always may.
 fn budget(live: usize, threshold: f64) -> usize {
     // The small term keeps 20 × 0.15 = 3.0000000000000004 from becoming 4.
@@ -161,7 +176,8 @@ mod tests {
 
     fn lapsed(count: usize, overdue: u64, unprotected: bool) -> Vec<Lapsed> {
         let overdue = Duration::from_secs(overdue);
-        (0..count as u32).map(|slot| Lapsed { slot, overdue, unprotected }).collect()
+        let interval = Duration::from_secs(30);
+        (0..count as u32).map(|slot| Lapsed { slot, overdue, unprotected, interval }).collect()
     }
 
     /// `live` leases of 30 s intervals of which some lapsed; the others renew.
@@ -181,6 +197,13 @@ mod tests {
         guard.decide(&Preservation::default(), census, 0, Mono(second * 1000))
     }
 
+    /// A guard that has seen the others renew for a while.
+    fn settled() -> Guard {
+        let mut guard = Guard::default();
+        decide(&mut guard, &census(20, Vec::new()), 0);
+        guard
+    }
+
     #[test]
     fn the_budget_is_fifteen_percent_rounded_up_and_at_least_one() {
         for (live, expected) in [(1, 1), (2, 1), (6, 1), (7, 2), (20, 3), (100, 15), (101, 16)] {
@@ -197,24 +220,24 @@ mod tests {
 
     #[test]
     fn the_budget_covers_a_whole_minute() {
-        let mut guard = Guard::default();
-        assert_eq!(decide(&mut guard, &census(20, lapsed(2, 0, false)), 0).protected, 2);
-        guard.removed(2, Mono(0));
-        let second = decide(&mut guard, &census(18, lapsed(2, 0, false)), 30);
+        let mut guard = settled();
+        assert_eq!(decide(&mut guard, &census(20, lapsed(2, 0, false)), 100).protected, 2);
+        guard.removed(2, Mono(100_000));
+        let second = decide(&mut guard, &census(18, lapsed(2, 0, false)), 130);
         assert_eq!(
             (second.protected, second.overdue),
             (1, SILENCE),
             "one more, if it was silent long enough"
         );
         assert!(guard.is_protecting());
-        assert_eq!(decide(&mut guard, &census(18, lapsed(2, 0, false)), 60).protected, 2);
+        assert_eq!(decide(&mut guard, &census(18, lapsed(2, 0, false)), 160).protected, 2);
         assert!(!guard.is_protecting());
     }
 
     #[test]
     fn beyond_the_budget_all_are_held_until_they_were_silent_long_enough() {
-        let mut guard = Guard::default();
-        let early = decide(&mut guard, &census(20, lapsed(6, 1, false)), 0);
+        let mut guard = settled();
+        let early = decide(&mut guard, &census(20, lapsed(6, 1, false)), 100);
         assert!(guard.is_protecting());
         assert_eq!(
             early,
@@ -235,6 +258,19 @@ mod tests {
         let collapsing = Census { heard: 10.0, ..census(20, lapsed(1, 1000, false)) };
         assert_eq!(decide(&mut guard, &collapsing, 0), NOTHING);
         assert!(guard.is_protecting());
+    }
+
+    #[test]
+    fn whoever_comes_back_later_than_the_others_after_an_outage_is_waited_for() {
+        let mut guard = settled();
+        let silent = census(20, lapsed(20, 100, false));
+        assert_eq!(decide(&mut guard, &silent, 100), NOTHING);
+        let first_returned = census(20, lapsed(15, 100, false));
+        assert_eq!(decide(&mut guard, &first_returned, 200), NOTHING, "beyond the budget");
+        let nearly_all = census(20, lapsed(2, 100, false));
+        assert_eq!(decide(&mut guard, &nearly_all, 220), NOTHING, "within it, but an interval is not over");
+        assert_eq!(decide(&mut guard, &nearly_all, 245).protected, 2);
+        assert!(!guard.is_protecting());
     }
 
     #[test]

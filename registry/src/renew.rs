@@ -1,7 +1,8 @@
 //! Renewing: the hot path.
 
-use heureka_model::{KeyRef, Now, Status};
+use heureka_model::{KeyRef, Now, Status, Wall};
 
+use crate::admission::fold;
 use crate::apply::{OwnerWrite, Renewal, Write};
 use crate::early::NEXT;
 use crate::events::Cause;
@@ -9,6 +10,9 @@ use crate::leases::Heard;
 use crate::record::Life;
 use crate::store::KeyHash;
 use crate::{Beat, Origin, Refused, Registry, Renewed};
+
+/// Consecutive renewals of one process after which a record of another is taken for left behind.
+const FOREIGN_BEATS: u8 = 3;
 
 impl Registry {
     /// Renews a lease: one look-up and one store while nothing is compared. A `status` that differs from the
@@ -86,7 +90,13 @@ impl Registry {
         match beat {
             Beat::Plain => Ok(()),
             Beat::Writer(writer) if writer.version > record.head().owner => Err(Refused::Outdated),
-            Beat::Writer(_) => Ok(()),
+            Beat::Writer(writer) if fold(writer.incarnation) != record.head().incarnation => {
+                self.count_foreign(slot, fold(writer.incarnation))
+            }
+            Beat::Writer(_) => {
+                self.lower_beats.clear(slot);
+                Ok(())
+            }
             Beat::Stamp(stamp) | Beat::PeerStamp(stamp) if Some(stamp) > known => Err(Refused::Outdated),
             Beat::PeerStamp(stamp) if Some(stamp) < known => {
                 Err(Refused::Conflict(Box::new(record.registration(revision, self.renewed(slot, now)))))
@@ -100,6 +110,16 @@ impl Registry {
                 Ok(())
             }
         }
+    }
+
+    /// A record that another process wrote last is kept alive by this one. After some renewals without one of that
+    /// other, it is gone, and what it left does not describe who renews: that one is to register.
+    fn count_foreign(&self, slot: u32, process: u64) -> Result<(), Refused> {
+        if self.lower_beats.count(slot, Wall(process)) < FOREIGN_BEATS {
+            return Ok(());
+        }
+        self.lower_beats.clear(slot);
+        Err(Refused::Outdated)
     }
 
     fn report_status(

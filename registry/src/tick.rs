@@ -147,7 +147,7 @@ impl Registry {
                 if age > duration {
                     let overdue = Duration::from_millis(age - duration);
                     let unprotected = !view.beaten || view.is_down();
-                    census.lapsed.push(Lapsed { slot, overdue, unprotected });
+                    census.lapsed.push(Lapsed { slot, overdue, unprotected, interval: view.interval() });
                 } else if view.beaten {
                     census.expected += per_minute;
                     let heard = age * OVERDUE.1 <= u64::from(view.interval_ms()) * OVERDUE.0;

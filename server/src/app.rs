@@ -64,7 +64,9 @@ impl App {
 
     fn http_surface(&self, path: &str) -> Surface {
         match path.strip_prefix(self.context_path.as_str()) {
-            Some("/metrics" | "/health/live" | "/health/ready") => Surface::Operations,
+            Some("/metrics" | "/health/live" | "/health/ready" | "/health/startup" | "/health/eureka") => {
+                Surface::Operations
+            }
             _ => Surface::Rest,
         }
     }

@@ -32,7 +32,7 @@ pub struct Args {
     /// Another server of the cluster; may be given for each, this one among them
     #[arg(long, value_name = "HOST:PORT")]
     peer: Vec<String>,
-    /// Folder for what survives a restart; refused, this version keeps everything in memory
+    /// Folder for what survives a restart
     #[arg(long, value_name = "FOLDER")]
     data_dir: Option<String>,
     /// Set of defaults
@@ -49,15 +49,6 @@ pub struct Args {
 const AFTER: &str = "Every setting is also an environment variable HEUREKA_SECTION__KEY and a key of the file. \
                      See docs/configuration.md.";
 
-/// A flag of a later version.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{flag} {value}: {reason}")]
-pub struct Unsupported {
-    flag: &'static str,
-    value: String,
-    reason: &'static str,
-}
-
 impl Args {
     /// Understands a command line.
     /// # Errors
@@ -73,16 +64,15 @@ impl Args {
     }
 
     /// All sources of settings, the given environment among them.
-    /// # Errors
-    /// A flag that this version cannot honour.
-    pub fn sources(self, environment: Vec<(OsString, OsString)>) -> Result<Sources, Unsupported> {
-        self.refuse_later_versions()?;
+    #[must_use]
+    pub fn sources(self, environment: Vec<(OsString, OsString)>) -> Sources {
         let single = [
             ("--listen", "server.listen", self.listen),
             ("--node-id", "server.node_id", self.node_id),
             ("--cluster", "server.cluster", self.cluster),
             ("--zone", "server.zone", self.zone),
             ("--region", "server.region", self.region),
+            ("--data-dir", "server.data_dir", self.data_dir),
             ("--profile", "server.profile", self.profile),
             ("--peer", "peer.list", (!self.peer.is_empty()).then(|| self.peer.join(","))),
         ];
@@ -91,15 +81,7 @@ impl Args {
             .filter_map(|(name, key, value)| value.map(|value| Flag { name, key, value }))
             .collect();
         flags.extend(self.log.into_iter().map(log_flag));
-        Ok(Sources { file: self.config, environment, flags })
-    }
-
-    fn refuse_later_versions(&self) -> Result<(), Unsupported> {
-        if let Some(value) = self.data_dir.clone() {
-            let reason = "this version keeps everything in memory and would store nothing there";
-            return Err(Unsupported { flag: "--data-dir", value, reason });
-        }
-        Ok(())
+        Sources { file: self.config, environment, flags }
     }
 }
 

@@ -9,11 +9,14 @@ pub mod args;
 pub mod clock;
 pub mod config;
 pub mod drain;
+pub mod eureka;
 mod grpc;
 mod health;
+pub mod life;
 pub mod listen;
 pub mod metrics;
 pub mod peers;
+mod persist;
 pub mod telemetry;
 mod ticks;
 
@@ -23,6 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use heureka_compat_http::Gate;
 use heureka_model::Clock;
 use heureka_registry::replication::{self, Replicator};
 use heureka_registry::{Registry, Seeds};
@@ -31,7 +35,9 @@ use tokio::net::TcpListener;
 use crate::app::App;
 use crate::config::{Config, DrainConfig, bytes_of};
 use crate::drain::{Drained, Ending};
+use crate::eureka::{Abroad, Eureka};
 use crate::grpc::Grpc;
+use crate::life::{Cluster, Life, Preserving, State};
 use crate::listen::Listen;
 use crate::metrics::{Metrics, Sources};
 use crate::peers::Peers;
@@ -65,6 +71,9 @@ pub enum StartError {
     /// The description of the native contract is damaged, which only a broken build can cause.
     #[error("the description of the native contract is damaged")]
     Contract(#[from] tonic_reflection::server::Error),
+    /// The folder for the warm-start store cannot be used.
+    #[error(transparent)]
+    Store(#[from] persist::StoreError),
     /// The buckets of a histogram are wrong, which only a broken build can cause.
     #[error("the metrics are ill-defined")]
     Metrics(#[from] metrics_exporter_prometheus::BuildError),
@@ -74,8 +83,12 @@ pub enum StartError {
 pub struct Running {
     addresses: Vec<SocketAddr>,
     core: Arc<Registry>,
+    eureka: Eureka,
     peers: Arc<Peers>,
+    life: Arc<Life>,
+    store: tokio::sync::Mutex<Option<persist::Store>>,
     ending: Ending,
+    request: drain::Request,
     drain: DrainConfig,
 }
 
@@ -102,36 +115,102 @@ impl Server {
         let Self { config, world, routes } = self;
         let addresses = listeners.iter().map(TcpListener::local_addr).collect::<Result<Vec<_>, _>>()?;
         let core = Arc::new(Registry::new(config.core(), world.seeds, world.clock.now()));
-        let ending = Ending::default();
+        let (ending, request) = (Ending::default(), drain::Request::default());
         let identity = identity(&config, &world);
         let replicator = Replicator::new(core.clone(), greeting(&config, &identity, &addresses));
         let peers = Peers::new(Arc::new(replicator), world.clock.clone(), &config, world.seeds.shuffle);
-        let grpc = Grpc::new(native(&config, &world, identity, &peers, &ending)).await?;
-        ending.announced(async move { grpc.health.not_serving().await });
+        let mut cluster = Cluster::of(&peers, &config.peer);
+        let copied = eureka::Copied::new(&config.eureka);
+        cluster.seen = copied.beside(cluster.seen);
+        cluster.known = copied.among(cluster.known);
+        let life = Arc::new(Life::new(config.life(), cluster.seen.clone(), world.clock.clone()));
+        let store = Arc::new(persist::Figures::default());
+        let opened = match config.server.data_dir.as_str() {
+            "" => None,
+            folder => Some(persist::open(stored(folder, &config, &world, &core, &store)).await?),
+        };
+        life.loaded(opened.as_ref().is_some_and(|opened| opened.warm));
+        peers.replicator().set_ready(life.serves_readers());
+        let kept = opened.map(persist::Opened::run);
+        let preserving = Arc::new(Preserving::default());
+        let office = grpc::Office {
+            cluster: cluster.clone(),
+            preserving: preserving.clone(),
+            request: request.clone(),
+            store: kept.as_ref().map(|_| store.clone()),
+        };
+        let deps = native(&config, &world, identity, &peers, life.clone(), &ending, office);
+        let grpc = Grpc::new(deps).await?;
+        tokio::spawn(grpc.health.follow(life.clone()));
+        let readers = life.clone();
+        let gate = Gate::new(move || readers.serves_readers());
         let sources = Sources {
             core: core.clone(),
             watches: grpc.watches,
             peers: peers.clone(),
             lines: world.lines.clone(),
+            life: life.clone(),
+            store: store.clone(),
             node: config.server.clone(),
         };
-        let (metrics, rest) = Metrics::around(sources, || {
-            heureka_compat_http::router(core.clone(), world.clock.clone(), config.rest())
+        let mut rest_config = config.rest();
+        let deps = eureka::Deps {
+            core: core.clone(),
+            clock: world.clock.clone(),
+            ending: ending.clone(),
+            trusted: rest_config.resolved_peers.clone(),
+            copied,
+        };
+        let (metrics, (rest, eureka)) = Metrics::around(sources, || {
+            let abroad = Abroad::new(&config.eureka, world.seeds, &world.clock);
+            rest_config.regions = abroad.readers();
+            let rest = heureka_compat_http::gated(core.clone(), world.clock.clone(), rest_config, gate);
+            (rest, Eureka::start(&config.eureka, abroad, &deps))
         })?;
 
         let metrics = Arc::new(metrics);
-        let own = routes.merge(health::router(ending.clone(), metrics.clone()));
-        let app = App::new(peers.serve(grpc.router), own, rest, &config.server.context_path);
+        let own = routes
+            .merge(health::router(life.clone(), cluster.amiss.clone(), metrics.clone()))
+            .merge(eureka::router(eureka.clone()));
+        let app = App::new(peers.serve(grpc.router, &ending), own, rest, &config.server.context_path);
         let seed = world.seeds.shuffle;
-        let listen = Arc::new(Listen::new(app, config.limits, metrics.clone(), ending.clone(), seed));
+        let (drain, ending_too) = (config.drain, ending.clone());
+        let listen = Listen::new(app, config.limits, metrics.clone(), ending_too, drain.clone(), seed);
+        let listen = Arc::new(listen);
         for listener in listeners {
             tokio::spawn(listen.clone().run(listener));
         }
-        let ticks = Ticks { peers: peers.clone(), clock: world.clock, lines: world.lines, metrics };
+        let ticks = Ticks {
+            peers: peers.clone(),
+            life: life.clone(),
+            preserving,
+            clock: world.clock,
+            lines: world.lines,
+            metrics,
+        };
         tokio::spawn(ticks.run(ending.clone()));
         peers.start(&config.peer);
+        tokio::spawn(follow(peers.clone(), life.clone()));
         tokio::spawn(part(peers.clone(), ending.clone()));
-        Ok(Running { addresses, core, peers, ending, drain: config.drain })
+        tokio::spawn(life.clone().catch_up());
+        Ok(Running { addresses, core, eureka, peers, life, store: kept.into(), ending, request, drain })
+    }
+}
+
+/// What the warm-start store works with.
+fn stored(
+    folder: &str,
+    config: &Config,
+    world: &World,
+    registry: &Arc<Registry>,
+    figures: &Arc<persist::Figures>,
+) -> persist::Deps {
+    persist::Deps {
+        folder: folder.into(),
+        cluster: config.server.cluster.clone(),
+        registry: registry.clone(),
+        clock: world.clock.clone(),
+        figures: figures.clone(),
     }
 }
 
@@ -161,7 +240,9 @@ fn native(
     world: &World,
     identity: grpc::Identity,
     peers: &Peers,
+    life: Arc<Life>,
     ending: &Ending,
+    office: grpc::Office,
 ) -> grpc::Deps {
     let limits = grpc::Limits {
         unary: bytes_of(config.limits.grpc_unary),
@@ -174,21 +255,33 @@ fn native(
         registry: peers.replicator().registry().clone(),
         clock: world.clock.clone(),
         identity,
+        life,
         drain: ending.token(),
         limits,
+        office,
+        proxies: config.server.trusted_proxies.as_slice().into(),
         counts: peers.counts().clone(),
     }
 }
 
-/// Time for a peer to take in what was written last.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+/// Tells the peers how far this server is in its life.
+async fn follow(peers: Arc<Peers>, life: Arc<Life>) {
+    let mut states = life.states();
+    loop {
+        let state = *states.borrow_and_update();
+        peers.replicator().set_ready(life.serves_readers());
+        if state >= State::Draining {
+            return peers.replicator().drain();
+        }
+        if states.changed().await.is_err() {
+            return;
+        }
+    }
+}
 
-/// Takes leave of the peers when the server ends.
+/// Takes leave of the peers when no client is left.
 async fn part(peers: Arc<Peers>, ending: Ending) {
-    ending.asked().await;
-    peers.replicator().drain();
-    // Late is better than never, and never is no reason to stay.
-    let _ = tokio::time::timeout(LAST_WORDS, peers.told_all()).await;
+    ending.parted().await;
     peers.part();
 }
 
@@ -205,15 +298,44 @@ impl Running {
         &self.core
     }
 
+    /// The servers of Netflix's kind beside this one.
+    #[must_use]
+    pub fn eureka(&self) -> &Eureka {
+        &self.eureka
+    }
+
     /// The other servers of the cluster.
     #[must_use]
     pub fn peers(&self) -> &Arc<Peers> {
         &self.peers
     }
 
-    /// Ends the server: not ready, then watches told, nothing accepted, requests finished. Takes `drain.notice`
-    /// and at most `drain.grace`.
+    /// Where the server is in its life.
+    #[must_use]
+    pub fn life(&self) -> &Arc<Life> {
+        &self.life
+    }
+
+    /// Waits until an operator asks the server to leave; the time that clients get, when it was said.
+    pub async fn asked_to_drain(&self) -> Option<Duration> {
+        self.request.asked().await
+    }
+
+    /// Ends the server: not ready, then watches told, nothing accepted, requests finished, peers told the last.
+    /// Takes `drain.notice`, at most `drain.grace` and at most `drain.peer_wait`.
     pub async fn drain(&self) -> Drained {
-        self.ending.drain(self.drain.notice, self.drain.grace).await
+        self.drain_within(self.drain.grace).await
+    }
+
+    /// The same with another time for clients.
+    pub async fn drain_within(&self, grace: Duration) -> Drained {
+        let times = DrainConfig { grace, ..self.drain.clone() };
+        self.life.drain();
+        let drained = self.ending.drain(&times, self.peers.told_all()).await;
+        if let Some(store) = self.store.lock().await.take() {
+            store.finish().await;
+        }
+        self.life.stop();
+        drained
     }
 }

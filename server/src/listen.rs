@@ -23,7 +23,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::app::App;
-use crate::config::LimitsConfig;
+use crate::config::{DrainConfig, LimitsConfig};
 use crate::drain::Ending;
 use crate::metrics::{Closed, Metrics};
 
@@ -38,6 +38,7 @@ pub(crate) struct Listen {
     pub(crate) limits: LimitsConfig,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) ending: Ending,
+    drain: DrainConfig,
     seats: Arc<Semaphore>,
     jitter: Mutex<SmallRng>,
 }
@@ -54,11 +55,12 @@ impl Listen {
         limits: LimitsConfig,
         metrics: Arc<Metrics>,
         ending: Ending,
+        drain: DrainConfig,
         seed: u64,
     ) -> Self {
         let seats = Arc::new(Semaphore::new(connections_max(&limits)));
         let jitter = Mutex::new(SmallRng::seed_from_u64(seed));
-        Self { app, limits, metrics, ending, seats, jitter }
+        Self { app, limits, metrics, ending, drain, seats, jitter }
     }
 
     /// Accepts until the server is asked to end, then gives the port back.
@@ -91,6 +93,12 @@ impl Listen {
         self.metrics.accept_errors.increment(1);
         tracing::warn!(%error, "cannot accept a connection");
         tokio::time::sleep(ACCEPT_PAUSE).await;
+    }
+
+    /// Waits for the moment at which a connection leaves with the server.
+    async fn turn(&self) {
+        let share = self.jitter.lock().random_range(0.0..1.0);
+        self.ending.turn(&self.drain, share).await;
     }
 
     /// An age within a fifth of the configured one.

@@ -31,7 +31,7 @@ fn main() -> ExitCode {
 
 fn run(args: Args) -> anyhow::Result<()> {
     let print = args.print_config();
-    let config = Config::load(&args.sources(std::env::vars_os().collect())?)
+    let config = Config::load(&args.sources(std::env::vars_os().collect()))
         .context("the configuration cannot be used")?;
     if print {
         return io::stdout().write_all(config.to_toml().as_bytes()).context("cannot print the configuration");
@@ -53,10 +53,19 @@ async fn serve(config: Config, lines: LineBudget) -> anyhow::Result<()> {
     let world = World { clock: Arc::new(SystemClock::new()), seeds: seeds(), lines };
     let running = Server::new(config, world).start(vec![listener]).await.context("cannot start")?;
     announce(&running).context("cannot print the address")?;
-    signals.next().await;
+    let grace = tokio::select! {
+        () = signals.next() => None,
+        grace = running.asked_to_drain() => grace,
+    };
     tracing::info!("draining");
+    let drain = async {
+        match grace {
+            Some(grace) => running.drain_within(grace).await,
+            None => running.drain().await,
+        }
+    };
     tokio::select! {
-        drained = running.drain() => {
+        drained = drain => {
             tracing::info!(clean = drained == Drained::Clean, "drained");
             Ok(())
         }

@@ -8,7 +8,6 @@ mod figures;
 mod labels;
 mod peers;
 
-use axum::Router;
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram, with_local_recorder};
 use metrics_exporter_prometheus::{BuildError, PrometheusBuilder, PrometheusHandle};
 
@@ -45,10 +44,7 @@ impl Metrics {
     /// Metrics of a server with these sources, and a surface whose counters are made within.
     /// # Errors
     /// None in a sound build.
-    pub(crate) fn around(
-        sources: Sources,
-        surface: impl FnOnce() -> Router,
-    ) -> Result<(Self, Router), BuildError> {
+    pub(crate) fn around<R>(sources: Sources, surface: impl FnOnce() -> R) -> Result<(Self, R), BuildError> {
         let recorder = PrometheusBuilder::new().set_buckets(&DURATION_BUCKETS)?.build_recorder();
         let handle = recorder.handle();
         Ok(with_local_recorder(&recorder, || (Self::register(handle, sources), surface())))

@@ -19,6 +19,9 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
 use crate::config::{LogConfig, LogFormat};
 
+/// Target of the lines that say what an operator did; they come from this machine and are never dropped.
+pub const AUDIT: &str = "audit";
+
 /// How many lines may still be written in this second.
 #[derive(Clone, Debug)]
 pub struct LineBudget(Arc<Budget>);
@@ -95,8 +98,8 @@ impl LineBudget {
 }
 
 impl<S: Subscriber> Layer<S> for LineBudget {
-    fn event_enabled(&self, _event: &Event<'_>, _context: Context<'_, S>) -> bool {
-        self.take()
+    fn event_enabled(&self, event: &Event<'_>, _context: Context<'_, S>) -> bool {
+        event.metadata().target() == AUDIT || self.take()
     }
 }
 

@@ -7,6 +7,7 @@ use heureka_model::Clock;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::drain::Ending;
+use crate::life::{Life, Preserving};
 use crate::metrics::Metrics;
 use crate::peers::Peers;
 use crate::telemetry::LineBudget;
@@ -17,6 +18,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// What a tick moves.
 pub(crate) struct Ticks {
     pub(crate) peers: Arc<Peers>,
+    pub(crate) life: Arc<Life>,
+    pub(crate) preserving: Arc<Preserving>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) lines: LineBudget,
     pub(crate) metrics: Arc<Metrics>,
@@ -33,7 +36,11 @@ impl Ticks {
                 () = ending.over() => return,
             };
             self.metrics.tick_lag.set(due.elapsed().as_secs_f64());
-            self.peers.tick(self.clock.now());
+            let now = self.clock.now();
+            let catching_up = !self.life.serves_readers();
+            self.peers.replicator().registry().set_removals(self.preserving.removals(catching_up, now.mono));
+            self.peers.tick(now);
+            self.life.beat(now.mono);
             self.metrics.settle();
             self.lines.refill();
         }

@@ -131,6 +131,7 @@ fn named(node: &str, peers: &[SocketAddr]) -> Config {
     let mut config = config();
     config.server.node_id = node.into();
     config.peer.list = peers.iter().copied().map(peer).collect();
+    config.startup.peer_wait = Duration::from_millis(100);
     config
 }
 

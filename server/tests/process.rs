@@ -141,3 +141,30 @@ fn the_effective_configuration_and_the_version_can_be_asked() {
     let (_, told, _) = run(&["--version"]);
     assert_eq!(told, format!("heureka {}\n", env!("CARGO_PKG_VERSION")));
 }
+
+#[test]
+fn a_process_killed_at_any_moment_starts_again_with_what_it_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["--data-dir", folder.path().to_str().unwrap()];
+    let mut server = Server::start(&arguments);
+    let body = r#"{"instance":{"instanceId":"a","hostName":"h","app":"WEB","ipAddr":"10.0.0.1",
+        "status":"UP","dataCenterInfo":{"name":"MyOwn"}}}"#;
+    let (head, length) = ("POST /eureka/apps/WEB HTTP/1.1\r\nhost: x\r\nconnection: close", body.len());
+    let head = format!("{head}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n");
+    let mut socket = TcpStream::connect(server.address).unwrap();
+    socket.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
+    while !server.ask("/metrics").contains("\nheureka_store_rows 1\n") {
+        std::thread::yield_now();
+    }
+    server.signal("KILL");
+    server.child.wait().unwrap();
+    for _ in 0..3 {
+        let mut server = Server::start(&arguments);
+        assert!(server.ask("/eureka/apps/WEB/a").starts_with("HTTP/1.1 200"));
+        server.signal("KILL");
+        server.child.wait().unwrap();
+    }
+}

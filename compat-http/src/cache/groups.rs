@@ -240,7 +240,7 @@ mod tests {
     const WINDOW: Duration = Duration::from_secs(5);
 
     fn at(millis: u64) -> Now {
-        Now { mono: Mono(millis), wall: Wall(millis) }
+        Now { mono: Mono(millis), wall: Wall(1_800_000_000_000 + millis) }
     }
 
     /// Every lapsed lease ends, and the delta forgets soon.

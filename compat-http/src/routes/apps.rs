@@ -6,15 +6,19 @@ use bytes::Bytes;
 use heureka_model::{Now, canonical_app};
 use http::request::Parts;
 
-use super::{Answer, App, cached, content_answer, kind};
+use super::{Answer, App, cached, content_answer, kind, regional};
 use crate::cache::{Kind, Scope};
 use crate::error::Error;
 use crate::wire;
 
-/// All applications, or what changed of them lately. Parameters (`regions`) change nothing: there are no remote
-/// regions.
+/// All applications, or what changed of them lately, with those of other regions only where the caller names them.
 pub(super) async fn list(app: &App, parts: &Parts, scope: Scope) -> Answer {
-    cached(app, parts, scope).await
+    let regions = regional::asked(app, parts)?;
+    if regions.is_empty() {
+        cached(app, parts, scope).await
+    } else {
+        regional::list(app, parts, scope, regions).await
+    }
 }
 
 /// One application, encoded once for all who read it until it changes.

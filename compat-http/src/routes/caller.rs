@@ -6,31 +6,42 @@ use heureka_registry::{Origin, Surface};
 use http::HeaderMap;
 use http::request::Parts;
 
-use crate::config::RemoteAddr;
+use crate::config::{Config, PeerAddresses, RemoteAddr};
+use crate::intake::PEER;
 
 /// Header by which a Eureka server says that it passes on what it was told.
 const REPLICATION: &str = "x-netflix-discovery-replication";
 /// Headers of a proxy: behind one, the socket's address tells nothing about the caller.
-const FORWARDING: [&str; 4] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip"];
+pub const FORWARDING: [&str; 4] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip"];
 
 /// Addresses with privileges, each in its shortest form.
 #[derive(Debug)]
 pub(crate) struct Trusted {
     peers: Vec<IpAddr>,
+    /// What the names of the peers mean today.
+    resolved: PeerAddresses,
     proxies: Vec<IpAddr>,
 }
 
 impl Trusted {
     /// Peers' replication headers are believed; a proxy's forwarding header takes nothing from its address.
-    pub(crate) fn new(peers: &[IpAddr], proxies: &[IpAddr]) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
         let shortest = |addresses: &[IpAddr]| addresses.iter().map(IpAddr::to_canonical).collect();
-        Self { peers: shortest(peers), proxies: shortest(proxies) }
+        Self {
+            peers: shortest(&config.trusted_peers),
+            resolved: config.resolved_peers.clone(),
+            proxies: shortest(&config.trusted_proxies),
+        }
     }
 
     fn is_peer(&self, address: Option<IpAddr>, forwarded: bool) -> bool {
         address.is_some_and(|address| {
-            self.peers.contains(&address) && (!forwarded || self.proxies.contains(&address))
+            self.is_peer_address(address) && (!forwarded || self.proxies.contains(&address))
         })
+    }
+
+    fn is_peer_address(&self, address: IpAddr) -> bool {
+        self.peers.contains(&address) || self.resolved.contains(address)
     }
 }
 
@@ -46,19 +57,30 @@ pub(crate) struct Caller {
 impl Caller {
     /// Tells the caller by socket and headers.
     pub(crate) fn of(parts: &Parts, trusted: &Trusted) -> Self {
-        let address = parts.extensions.get::<RemoteAddr>().map(|remote| remote.0.ip().to_canonical());
+        let address = address(parts);
         let claims = claims_to_be_a_peer(&parts.headers);
         if claims && trusted.is_peer(address, is_forwarded(&parts.headers)) {
-            return Self { origin: Origin::Eureka, claim_ignored: false };
+            return Self { origin: PEER, claim_ignored: false };
         }
         let origin = Origin::Client { surface: Surface::Rest, principal: None, address };
         Self { origin, claim_ignored: claims }
     }
 
+    /// Who calls, when it is no trusted peer; for what only peers may send, whatever its headers say.
+    pub(crate) fn stranger(parts: &Parts, trusted: &Trusted) -> Option<String> {
+        let address = address(parts);
+        let shown = || address.map_or_else(|| "unknown".to_owned(), |address| address.to_string());
+        (!trusted.is_peer(address, is_forwarded(&parts.headers))).then(shown)
+    }
+
     /// The caller is a trusted peer that passes on what it was told.
     pub(crate) fn is_peer(&self) -> bool {
-        self.origin == Origin::Eureka
+        self.origin == PEER
     }
+}
+
+fn address(parts: &Parts) -> Option<IpAddr> {
+    parts.extensions.get::<RemoteAddr>().map(|remote| remote.0.ip().to_canonical())
 }
 
 /// Exactly `true`, as the original asks for.
@@ -78,7 +100,11 @@ mod tests {
     fn caller(remote: Option<&str>, headers: &[(&str, &str)]) -> Caller {
         let address = |text: &str| text.parse().unwrap();
         let peers = [address("10.0.0.1"), address("::ffff:10.0.0.2"), address("10.0.0.9")];
-        let trusted = Trusted::new(&peers, &[address("::ffff:10.0.0.9"), address("10.0.0.3")]);
+        let trusted = Trusted::new(&Config {
+            trusted_peers: peers.to_vec(),
+            trusted_proxies: vec![address("::ffff:10.0.0.9"), address("10.0.0.3")],
+            ..Config::default()
+        });
         let mut request = Request::builder();
         for (name, value) in headers {
             request = request.header(*name, *value);

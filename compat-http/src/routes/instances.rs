@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use heureka_model::{Instance, Metadata, Status, canonical_app};
-use heureka_registry::{Beat, Claim, MetadataPatch, Refused, RegisterMode, Registered, SetOverride};
+use heureka_registry::{Beat, Claim, MetadataPatch, Refused, RegisterMode, Registered};
 use http::StatusCode;
 use http::request::Parts;
 
@@ -10,6 +10,7 @@ use super::caller::Caller;
 use super::{Answer, App, key, not_found_first, query};
 use crate::body;
 use crate::error::{self, Error, in_legacy_words, legacy};
+use crate::intake;
 use crate::negotiate::Format;
 use crate::wire;
 
@@ -18,21 +19,20 @@ pub(super) async fn register(app: &App, parts: &Parts, body: Body, name: &str) -
     let format = Format::sent(&parts.headers)?;
     let body = body::read(&parts.headers, body, &app.config).await?;
     let parsed = wire::read_instance(&body, format)?.finish(&canonical_app(name), format)?;
-    parsed.instance.validate(&app.registry.config().limits).map_err(in_legacy_words)?;
-    note_oddities(&parsed.instance);
     let caller = app.caller(parts);
-    if !caller.is_peer() {
-        store(app, parsed.instance, Claim::Stamp, &caller)?;
-        return Ok(error::empty(StatusCode::NO_CONTENT));
-    }
-    let key = parsed.instance.key.clone();
-    let registered = store(app, parsed.instance, Claim::PeerStamp, &caller)?;
-    if let Some(told) = parsed.override_status
-        && registered.override_status != Some(told)
-    {
-        take_override(app, &key.app, &key.id, told, &caller)?;
+    if caller.is_peer() {
+        intake::register(&app.registry, parsed, app.now()).map_err(never_429)?;
+    } else {
+        parsed.instance.validate(&app.registry.config().limits).map_err(in_legacy_words)?;
+        note_oddities(&parsed.instance);
+        store(app, parsed.instance, &caller)?;
     }
     Ok(error::empty(StatusCode::NO_CONTENT))
+}
+
+/// A server of the original's kind tries again after a 503 and drops what gets any other refusal.
+fn never_429(error: Error) -> Error {
+    if matches!(error, Error::Core(Refused::Full)) { Error::Busy } else { error }
 }
 
 /// What is taken and will surprise its owner. Below the default level, since anybody can cause it at any rate.
@@ -47,20 +47,11 @@ fn note_oddities(instance: &Instance) {
 }
 
 /// An owner that tells no stamp means this moment.
-fn store(app: &App, mut instance: Instance, claim: Claim, caller: &Caller) -> Result<Registered, Error> {
+fn store(app: &App, mut instance: Instance, caller: &Caller) -> Result<Registered, Error> {
     let now = app.now();
     instance.last_dirty.get_or_insert(now.wall);
-    let stored = app.registry.register(&instance, claim, RegisterMode::Upsert, &caller.origin, now);
+    let stored = app.registry.register(&instance, Claim::Stamp, RegisterMode::Upsert, &caller.origin, now);
     stored.map_err(legacy)
-}
-
-/// A peer's override counts for us too. That the instance is gone by now is no fault of the peer.
-fn take_override(app: &App, name: &str, id: &str, told: Status, caller: &Caller) -> Result<(), Error> {
-    let set = SetOverride { status: told, ttl: None, drain: None };
-    match app.registry.set_override(key(name, id), set, &caller.origin, app.now()) {
-        Ok(_) | Err(Refused::NotFound) => Ok(()),
-        Err(refused) => Err(legacy(refused)),
-    }
 }
 
 /// Heartbeat: 200 with nothing in it, or 404 with nothing in it, at which the client registers.
@@ -70,28 +61,19 @@ pub(super) fn renew(app: &App, parts: &Parts, name: &str, id: &str) -> Answer {
     let query = parts.uri.query().unwrap_or_default();
     let stamp = query::last_dirty(query).map_err(|error| not_found_first(app, key, error))?;
     let caller = app.caller(parts);
-    let beat = match stamp {
-        None => Beat::Plain,
-        Some(stamp) if caller.is_peer() => Beat::PeerStamp(stamp),
-        Some(stamp) => Beat::Stamp(stamp),
-    };
-    match app.registry.renew(key, beat, None, &caller.origin, app.now()) {
-        Ok(_) => Ok(error::empty(StatusCode::OK)),
-        Err(Refused::Outdated) if caller.is_peer() => {
-            take_told_override(app, &name, id, query, &caller)?;
-            Err(Error::NotFound)
-        }
-        Err(refused) => Err(legacy(refused)),
+    if caller.is_peer() {
+        intake::renew(&app.registry, key, stamp, told_override(query)?, app.now())?;
+    } else {
+        let beat = stamp.map_or(Beat::Plain, Beat::Stamp);
+        app.registry.renew(key, beat, None, &caller.origin, app.now()).map_err(legacy)?;
     }
+    Ok(error::empty(StatusCode::OK))
 }
 
-/// A peer that knows a newer record tells its override at once, before it sends the record.
-fn take_told_override(app: &App, name: &str, id: &str, query: &str, caller: &Caller) -> Result<(), Error> {
+/// A peer tells its override with a heartbeat. A bad one is none.
+fn told_override(query: &str) -> Result<Option<Status>, Error> {
     let told = query::first(query, "overriddenstatus")?.and_then(|text| Status::from_name(&text));
-    match told.filter(|status| *status != Status::Unknown) {
-        Some(told) => take_override(app, name, id, told, caller),
-        None => Ok(()),
-    }
+    Ok(told.filter(|status| *status != Status::Unknown))
 }
 
 /// Removes an instance.

@@ -7,6 +7,8 @@ mod instances;
 mod overrides;
 pub(crate) mod path;
 mod query;
+mod regional;
+mod replicated;
 mod vips;
 
 use std::sync::Arc;
@@ -24,11 +26,12 @@ use tokio::sync::Semaphore;
 use crate::body;
 use crate::budget::Budget;
 use crate::cache::{Cache, Kind, Scope};
-use crate::config::Config;
+use crate::config::{Config, Gate};
 use crate::error::{self, Error};
 use crate::negotiate::{self, Format, Shape};
 use crate::telemetry::Telemetry;
 use crate::wire;
+pub use caller::FORWARDING;
 use caller::{Caller, Trusted};
 use path::Resource;
 
@@ -38,12 +41,15 @@ const INLINE_MAX: usize = 2048;
 const UNSENT_MIN: usize = 16 << 20;
 /// Large documents that are built at the same time: each is as large as its application.
 const BUILDERS: usize = 4;
+/// Batches of peers that are read at the same time. A server of the original's kind sends up to 20 at once.
+const BATCHES: usize = 32;
 
 /// What every request needs.
 pub(crate) struct App {
     registry: Arc<Registry>,
     clock: Arc<dyn Clock>,
     config: Config,
+    gate: Gate,
     trusted: Trusted,
     cache: Arc<Cache>,
     /// Documents of single applications.
@@ -51,6 +57,8 @@ pub(crate) struct App {
     budget: Arc<Budget>,
     /// Turns to build a large document.
     turns: Arc<Semaphore>,
+    /// Batches of peers that may be read at the same time.
+    batches: Arc<Semaphore>,
     telemetry: Telemetry,
 }
 
@@ -61,7 +69,7 @@ pub(crate) async fn serve(State(app): State<Arc<App>>, request: Request<Body>) -
     let (parts, body) = request.into_parts();
     let resource = Resource::parse(parts.uri.path(), &app.config.context_path);
     let outcome = match &resource {
-        Ok(resource) => app.answer(resource, &parts, body).await,
+        Ok(resource) => app.answered(resource, &parts, body).await,
         Err(Error::Path(problem)) => Err(Error::Path(problem)),
         Err(_) => Err(Error::NotFound),
     };
@@ -71,28 +79,52 @@ pub(crate) async fn serve(State(app): State<Arc<App>>, request: Request<Body>) -
 }
 
 impl App {
-    pub(crate) fn new(registry: Arc<Registry>, clock: Arc<dyn Clock>, config: Config) -> Self {
+    pub(crate) fn new(registry: Arc<Registry>, clock: Arc<dyn Clock>, config: Config, gate: Gate) -> Self {
         let budget = Budget::new(config.cache_max_bytes.max(UNSENT_MIN));
         let cache = Cache::new(Arc::clone(&registry), Arc::clone(&clock), &config, Arc::clone(&budget));
         Self {
-            trusted: Trusted::new(&config.trusted_peers, &config.trusted_proxies),
+            trusted: Trusted::new(&config),
             cache: Arc::new(cache),
             applications: AppCache::new(config.applications_max_bytes()),
             budget,
             turns: Arc::new(Semaphore::new(BUILDERS)),
+            batches: Arc::new(Semaphore::new(BATCHES)),
             telemetry: Telemetry::new(),
             registry,
             clock,
             config,
+            gate,
         }
     }
 
-    async fn answer(&self, resource: &Resource<'_>, parts: &Parts, body: Body) -> Answer {
+    /// The answer to a request; what it wrote is on two servers when there are two.
+    async fn answered(self: &Arc<Self>, resource: &Resource<'_>, parts: &Parts, body: Body) -> Answer {
+        let answer = self.answer(resource, parts, body).await?;
+        if resource.is_written_by(&parts.method) {
+            self.settle().await;
+        }
+        Ok(answer)
+    }
+
+    /// Waits until another server has what was written here, if one can be reached, and not for long.
+    async fn settle(&self) {
+        let acks = self.registry.acks();
+        if !acks.reachable() {
+            return;
+        }
+        let reached = tokio::time::timeout(self.config.ack_wait, acks.reached(self.registry.entered())).await;
+        if reached != Ok(true) {
+            self.telemetry.ack_missed();
+        }
+    }
+
+    async fn answer(self: &Arc<Self>, resource: &Resource<'_>, parts: &Parts, body: Body) -> Answer {
         match parts.method {
             Method::GET | Method::HEAD => self.read(resource, parts).await,
             Method::OPTIONS => Ok(options(resource)),
             Method::POST => match resource {
                 Resource::Application(app) => instances::register(self, parts, body, app).await,
+                Resource::Batch => replicated::batch(self, parts, body).await,
                 other => Err(not_allowed(other)),
             },
             Method::PUT => self.put(resource, parts, body).await,
@@ -106,6 +138,9 @@ impl App {
     }
 
     async fn read(&self, resource: &Resource<'_>, parts: &Parts) -> Answer {
+        if !self.gate.is_open() && !matches!(resource, Resource::Status(..) | Resource::Metadata(..)) {
+            return Err(Error::Syncing(self.config.syncing_status));
+        }
         match resource {
             Resource::Applications => apps::list(self, parts, Scope::Full).await,
             Resource::Delta => apps::list(self, parts, Scope::Delta).await,
@@ -114,7 +149,7 @@ impl App {
             Resource::InstanceById(id) => instances::by_id(self, parts, id),
             Resource::Vip(vip) => vips::plain(self, parts, vip).await,
             Resource::SecureVip(vip) => vips::secure(self, parts, vip).await,
-            Resource::Status(..) | Resource::Metadata(..) => Err(not_allowed(resource)),
+            Resource::Status(..) | Resource::Metadata(..) | Resource::Batch => Err(not_allowed(resource)),
         }
     }
 

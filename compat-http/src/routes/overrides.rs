@@ -1,11 +1,10 @@
 //! `apps/{app}/{id}/status`: the operator's word about an instance, which some clients also use to come up.
 
 use heureka_model::{KeyRef, Status, canonical_app};
-use heureka_registry::{Beat, SetOverride};
+use heureka_registry::{Beat, Origin, SetOverride};
 use http::StatusCode;
 use http::request::Parts;
 
-use super::caller::Caller;
 use super::{Answer, App, key, not_found_first, query};
 use crate::error::{self, Error, legacy};
 
@@ -16,24 +15,27 @@ pub(super) fn set(app: &App, parts: &Parts, name: &str, id: &str) -> Answer {
     let told =
         told_status(parts).and_then(|told| told.ok_or_else(|| Error::malformed("value", "is required")));
     let value = told.map_err(|error| not_found_first(app, key, error))?;
-    let caller = app.caller(parts);
-    if value == Status::Unknown {
-        app.registry.clear_override(key, None, &caller.origin, app.now()).map_err(legacy)?;
-    } else {
-        put(app, key, value, &caller)?;
-    }
+    say(app, key, value, &app.caller(parts).origin)?;
     Ok(error::empty(StatusCode::OK))
+}
+
+/// Sets the override, or ends it.
+pub(super) fn say(app: &App, key: KeyRef<'_>, value: Status, origin: &Origin) -> Result<(), Error> {
+    if value == Status::Unknown {
+        return app.registry.clear_override(key, None, origin, app.now()).map(drop).map_err(legacy);
+    }
+    put(app, key, value, origin)
 }
 
 /// An override cannot lift what the owner says of itself; clients that registered as STARTING and now call
 /// themselves UP this way are heard by changing the owner's word as well.
-fn put(app: &App, key: KeyRef<'_>, value: Status, caller: &Caller) -> Result<(), Error> {
+fn put(app: &App, key: KeyRef<'_>, value: Status, origin: &Origin) -> Result<(), Error> {
     let set = SetOverride { status: value, ttl: None, drain: None };
-    let stored = app.registry.set_override(key, set, &caller.origin, app.now()).map_err(legacy)?;
+    let stored = app.registry.set_override(key, set, origin, app.now()).map_err(legacy)?;
     if stored.status() == value {
         return Ok(());
     }
-    app.registry.renew(key, Beat::Plain, Some(value), &caller.origin, app.now()).map(drop).map_err(legacy)
+    app.registry.renew(key, Beat::Plain, Some(value), origin, app.now()).map(drop).map_err(legacy)
 }
 
 /// Ends the override and renews the lease. A value becomes the owner's word, unless there was no override.

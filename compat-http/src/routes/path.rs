@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 
+use http::Method;
 use percent_encoding::percent_decode_str;
 
 use crate::error::Error;
@@ -31,6 +32,8 @@ pub(crate) enum Resource<'a> {
     Vip(Cow<'a, str>),
     /// The instances behind a secure virtual address.
     SecureVip(Cow<'a, str>),
+    /// What another server was told, in batches.
+    Batch,
 }
 
 /// More segments than the longest resource has, roots included.
@@ -68,8 +71,19 @@ impl<'a> Resource<'a> {
             ["instances", id] => Self::InstanceById(decode(id)?),
             ["vips", vip] => Self::Vip(decode(vip)?),
             ["svips", vip] => Self::SecureVip(decode(vip)?),
+            ["peerreplication", "batch"] => Self::Batch,
             _ => return Err(Error::NotFound),
         })
+    }
+
+    /// Whether the verb changes what readers see. A heartbeat does not, and a batch is of a server that has it.
+    pub(crate) fn is_written_by(&self, verb: &Method) -> bool {
+        match self {
+            Self::Application(_) => verb == Method::POST,
+            Self::Instance(..) => verb == Method::DELETE,
+            Self::Status(..) | Self::Metadata(..) => verb == Method::PUT || verb == Method::DELETE,
+            _ => false,
+        }
     }
 
     /// Verbs served here, as an `Allow` header lists them.
@@ -79,6 +93,7 @@ impl<'a> Resource<'a> {
             Self::Instance(..) => "DELETE, GET, HEAD, OPTIONS, PUT",
             Self::Status(..) => "DELETE, OPTIONS, PUT",
             Self::Metadata(..) => "OPTIONS, PUT",
+            Self::Batch => "OPTIONS, POST",
             _ => "GET, HEAD, OPTIONS",
         }
     }
@@ -137,6 +152,8 @@ mod tests {
                 ("/instances/s1", Resource::InstanceById("s1".into())),
                 ("/vips/a,b", Resource::Vip("a,b".into())),
                 ("/svips/v", Resource::SecureVip("v".into())),
+                ("/peerreplication/batch", Resource::Batch),
+                ("//peerreplication//batch/", Resource::Batch),
             ] {
                 assert_eq!(Resource::parse(&format!("{root}{path}"), "").unwrap(), expected, "{root}{path}");
             }

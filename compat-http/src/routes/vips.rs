@@ -1,13 +1,14 @@
 //! `vips/{vip}` and `svips/{vip}`: an unknown address is an empty list, since Java clients take a 404 here for a
 //! failed server.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use heureka_model::{Now, Registration, StatusCounts};
 use heureka_registry::{Entry, Registry};
 use http::request::Parts;
 
-use super::{Answer, App, kind};
+use super::{Answer, App, kind, regional};
 use crate::cache::Kind;
 use crate::wire;
 
@@ -30,8 +31,10 @@ pub(super) async fn secure(app: &App, parts: &Parts, vip: &str) -> Answer {
 async fn list(app: &App, parts: &Parts, vip: &str, addresses: Addresses) -> Answer {
     let kind = kind(parts);
     let vip = vip.trim().to_owned();
-    let (registry, now) = (Arc::clone(&app.registry), app.now());
-    let work = move || encode(&registry, |entry| holds(&addresses(entry), &vip), kind, now);
+    let mut all = vec![Arc::clone(&app.registry)];
+    all.extend(regional::asked(app, parts)?);
+    let now = app.now();
+    let work = move || encode(&all, |entry| holds(&addresses(entry), &vip), kind, now);
     let content = app.build(app.weight(None), work).await?;
     app.document(content, kind.format)
 }
@@ -42,12 +45,15 @@ fn holds(list: &str, vip: &str) -> bool {
 }
 
 /// Only what matches is read in full, one instance after the other.
-fn encode(registry: &Registry, matches: impl Fn(&Entry) -> bool, kind: Kind, now: Now) -> Vec<u8> {
+fn encode(all: &[Arc<Registry>], matches: impl Fn(&Entry) -> bool, kind: Kind, now: Now) -> Vec<u8> {
     let Kind { format, shape } = kind;
     let mut counts = StatusCounts::default();
     let mut members = Vec::new();
-    for app in registry.applications("") {
-        let mut found = registry.entries("", &app.name, now);
+    let names: BTreeSet<String> =
+        all.iter().flat_map(|registry| registry.applications("")).map(|app| app.name).collect();
+    for name in names {
+        let mut found: Vec<Entry> =
+            all.iter().flat_map(|registry| registry.entries("", &name, now)).collect();
         found.retain(&matches);
         if found.is_empty() {
             continue;
@@ -57,7 +63,7 @@ fn encode(registry: &Registry, matches: impl Fn(&Entry) -> bool, kind: Kind, now
         }
         let counted = |registration: &Registration| counts.add(registration.status());
         let instances = found.iter().map(Entry::registration).inspect(counted);
-        wire::application(&mut members, &app.name, instances.map(|one| (None, one)), format, shape);
+        wire::application(&mut members, &name, instances.map(|one| (None, one)), format, shape);
     }
     let mut out = wire::open_list(VERSION, &counts.hash_code(), format);
     out.extend_from_slice(&members);

@@ -50,6 +50,8 @@ pub(crate) enum PortKind {
 struct LeaseDraft {
     renewal_interval: Option<i64>,
     duration: Option<i64>,
+    /// When the server that tells it registered the instance; only servers tell it.
+    registered: Option<i64>,
 }
 
 /// Members of a data-centre block.
@@ -67,6 +69,8 @@ pub(crate) struct Parsed {
     pub(crate) instance: Instance,
     /// Member `overriddenStatus`, unless it says that there is no override.
     pub(crate) override_status: Option<Status>,
+    /// When a server that passes the instance on registered it.
+    pub(crate) registered: Option<Wall>,
 }
 
 const AMAZON: &str = "Amazon";
@@ -90,6 +94,11 @@ impl Draft {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Member `app` as sent.
+    pub(crate) fn app(&self) -> &str {
+        &self.app
     }
 
     /// Whether [`Self::set_word`] makes use of this member.
@@ -174,7 +183,7 @@ impl Draft {
         }
     }
 
-    /// Takes a member of the lease block. The server's own times in it are ignored.
+    /// Takes a member of the lease block. Of a server's own times in it only the first is of interest.
     ///
     /// # Errors
     /// `Invalid` for what is no whole number.
@@ -182,6 +191,7 @@ impl Draft {
         let (slot, field) = match member {
             "renewalIntervalInSecs" => (&mut self.lease.renewal_interval, "leaseInfo.renewalIntervalInSecs"),
             "durationInSecs" => (&mut self.lease.duration, "leaseInfo.durationInSecs"),
+            "registrationTimestamp" => (&mut self.lease.registered, "leaseInfo.registrationTimestamp"),
             _ => return Ok(()),
         };
         *slot = value.integer(field, NUMBER_MAX)?;
@@ -210,8 +220,9 @@ impl Draft {
         let mut instance = Instance::new(InstanceKey { namespace: String::new(), app, id });
         instance.legacy.implicit_id = implicit;
         instance.data_center = data_center;
+        let registered = self.lease.registered();
         self.fill(&mut instance);
-        Ok(Parsed { instance, override_status })
+        Ok(Parsed { instance, override_status, registered })
     }
 
     /// The id under which the instance is filed, and whether it was derived.
@@ -307,6 +318,12 @@ impl PortKind {
 }
 
 impl LeaseDraft {
+    /// Zero is how the original writes that it does not know.
+    fn registered(&self) -> Option<Wall> {
+        let millis = self.registered.and_then(|millis| u64::try_from(millis).ok());
+        millis.filter(|millis| *millis > 0).map(Wall)
+    }
+
     /// Zero and less mean Eureka's own terms.
     fn terms(&self) -> LeaseTerms {
         let default = LeaseTerms::default();

@@ -13,6 +13,11 @@ pub(crate) fn instance_document(out: &mut Vec<u8>, registration: &Registration) 
     out.push(b'}');
 }
 
+/// `{…}` in full, without a wrapper.
+pub(crate) fn bare_instance(out: &mut Vec<u8>, registration: &Registration) {
+    append(out, &Full::of(registration, None));
+}
+
 /// Beginning of an application, up to its instances.
 pub(crate) fn open_application(out: &mut Vec<u8>, name: &str) {
     out.extend_from_slice(b"{\"name\":");
@@ -28,7 +33,8 @@ pub(crate) fn instance(out: &mut Vec<u8>, registration: &Registration, action: O
     }
 }
 
-fn append<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
+/// A value at the end of a document.
+pub(crate) fn append<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     serde_json::to_writer(out, value)
         .expect("invariant: texts and numbers always encode, and memory takes all");
 }

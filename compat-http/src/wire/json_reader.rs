@@ -26,6 +26,16 @@ pub(crate) fn read_instance(text: &str) -> Result<Draft, Error> {
     root.draft.ok_or_else(|| Error::Body("root member instance is missing".into()))
 }
 
+/// Reads the members of an instance that stands without its wrapper.
+///
+/// # Errors
+/// `Body` when the text is no object, `Invalid` when a member cannot be meant.
+pub(crate) fn read_members(text: &str, field: &str) -> Result<Draft, Error> {
+    let mut draft = Draft::default();
+    members(text, field, |name, value| take_member(&mut draft, name, value))?;
+    Ok(draft)
+}
+
 /// The document: one member and no other.
 struct Root {
     draft: Option<Draft>,
@@ -58,7 +68,7 @@ impl<'de> Visitor<'de> for &mut Root {
     }
 }
 
-fn take_member(draft: &mut Draft, name: &str, value: &RawValue) -> Result<(), Error> {
+pub(crate) fn take_member(draft: &mut Draft, name: &str, value: &RawValue) -> Result<(), Error> {
     match name {
         "port" => read_port(draft, PortKind::Plain, value),
         "securePort" => read_port(draft, PortKind::Secure, value),
@@ -101,6 +111,11 @@ fn read_lease(draft: &mut Draft, value: &RawValue) -> Result<(), Error> {
     }
     members(value.get(), "leaseInfo", |name, value| match name {
         "renewalIntervalInSecs" | "durationInSecs" => draft.set_lease(name, &Scalar::of(name, value)?),
+        // A client may write anything here; it is no reason to refuse it.
+        "registrationTimestamp" => match Scalar::of(name, value) {
+            Ok(value) => draft.set_lease(name, &value).or(Ok(())),
+            Err(_) => Ok(()),
+        },
         _ => Ok(()),
     })
 }
@@ -162,7 +177,7 @@ fn is_object(value: &RawValue) -> bool {
 }
 
 /// Calls `take` for each member of the object that `text` begins with, in order.
-fn members<'a>(
+pub(crate) fn members<'a>(
     text: &'a str,
     field: &str,
     take: impl FnMut(&str, &'a RawValue) -> Result<(), Error>,

@@ -1,9 +1,12 @@
 //! The documents: JSON and XML, in and out.
 
+pub(crate) mod batch;
 mod draft;
 mod dto;
-mod json;
-mod json_reader;
+pub(crate) mod json;
+pub(crate) mod json_reader;
+pub(crate) mod list_reader;
+pub(crate) mod native;
 mod scalar;
 mod xml;
 mod xml_names;
@@ -13,7 +16,8 @@ use std::borrow::Borrow;
 
 use heureka_model::{Action, Registration};
 
-pub(crate) use draft::Draft;
+pub(crate) use draft::{Draft, Parsed};
+pub(crate) use scalar::Scalar;
 
 use crate::error::Error;
 use crate::negotiate::{Format, Shape};

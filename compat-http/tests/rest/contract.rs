@@ -1,7 +1,11 @@
 //! The contract that all clients together rely on, as a table of requests: what is served where, in which format,
 //! with which code, and with how quiet a body.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use axum::body::Body;
+use heureka_registry::replication::{Hello, Identity, Replicator};
 use serde_json::{Value, json};
 
 use crate::support::{Answer, Draft, Server};
@@ -290,7 +294,7 @@ async fn a_delta_reaches_back_three_minutes_and_tells_whole_records() {
     server.register(&Draft::new("W", "w1", "UP", 1).duration(3600)).await;
     server.register(&Draft::new("W", "w2", "UP", 1).duration(3600)).await;
     server.delete("/W/w1").await.assert_quiet(200);
-    server.pass(std::time::Duration::from_secs(179));
+    server.pass(Duration::from_secs(179));
     let told = [("w2", "ADDED"), ("w1", "DELETED")].map(|(id, action)| (id.to_owned(), action.to_owned()));
     assert_eq!(server.delta_actions("W").await, told);
     let delta = server.json("/delta").await;
@@ -299,11 +303,44 @@ async fn a_delta_reaches_back_three_minutes_and_tells_whole_records() {
         (&gone["hostName"], &gone["port"]["$"], &gone["vipAddress"]),
         (&json!("h1.example"), &json!(8080), &json!("W"))
     );
-    server.pass(std::time::Duration::from_secs(61));
+    server.pass(Duration::from_secs(61));
     assert!(server.delta_actions("W").await.is_empty());
     assert_eq!(
         server.json("/delta").await["applications"]["apps__hashcode"],
         "UP_1_",
         "of everything, not of the delta"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_wait_for_another_server_that_can_be_reached_and_renewals_do_not() {
+    let server = Server::new();
+    let took = async |method: &str, path: &str| {
+        let begun = tokio::time::Instant::now();
+        let answer = server.send(method, &format!("/eureka/apps/A/1{path}"), &[], "").await;
+        assert_eq!(answer.status, 200);
+        begun.elapsed()
+    };
+    server.register(&Draft::new("A", "1", "UP", 1)).await;
+    assert_eq!(took("PUT", "/metadata?k=0").await, Duration::ZERO);
+    // A peer that never acknowledges.
+    let identity = |node: &str| Identity { cluster: "c".into(), node: node.into(), address: String::new() };
+    let ours = Arc::new(Replicator::new(Arc::clone(&server.registry), identity("ours")));
+    let other = Server::new();
+    let theirs = Replicator::new(Arc::clone(&other.registry), identity("theirs"));
+    let hello = Hello { boot: 77, ..theirs.hello(other.now()) };
+    let link = ours.join(&hello, "10.0.0.2:8761", true, server.now()).unwrap();
+    let wait = Duration::from_millis(50);
+    assert_eq!(took("PUT", "/metadata?k=1").await, wait);
+    assert_eq!(took("PUT", "/status?value=OUT_OF_SERVICE").await, wait);
+    assert_eq!(took("DELETE", "/status").await, wait);
+    assert_eq!(took("PUT", "").await, Duration::ZERO);
+    assert_eq!(took("GET", "").await, Duration::ZERO);
+    let begun = tokio::time::Instant::now();
+    server.register(&Draft::new("A", "2", "UP", 1)).await;
+    assert_eq!(begun.elapsed(), wait);
+    assert_eq!(took("DELETE", "").await, wait);
+    drop(link);
+    server.register(&Draft::new("A", "3", "UP", 1)).await;
+    assert_eq!(begun.elapsed(), 2 * wait);
 }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that meets the unexpected fails by panicking")]
 
+mod batches;
 mod contract;
 mod deviations;
 mod documents;
@@ -9,6 +10,8 @@ mod field_cases;
 mod hostile;
 mod lists;
 mod merges;
+mod mirrors;
+mod outbox;
 mod readers;
 mod replay;
 mod support;

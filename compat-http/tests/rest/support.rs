@@ -87,6 +87,15 @@ impl Server {
         }
     }
 
+    pub(crate) fn now(&self) -> Now {
+        self.clock.now()
+    }
+
+    /// The wall clock, in milliseconds.
+    pub(crate) fn clock_wall(&self) -> u64 {
+        self.clock.now().wall.0
+    }
+
     /// Moves the clocks by one millisecond without a tick.
     pub(crate) fn step(&self) {
         self.clock.0.fetch_add(1, Ordering::SeqCst);

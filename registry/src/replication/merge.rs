@@ -90,13 +90,25 @@ impl Registry {
     /// [`Refused::Full`].
     pub fn merge(&self, incoming: Outgoing, adoption: Adoption, now: Now) -> Result<Merged, Refused> {
         let Outgoing { state: incoming, age, beaten } = incoming;
+        let sign = Sign { at: self.heard_at(age, now), heard: Heard::Peer, beaten };
+        let lapsed = adoption == Adoption::Fresh && self.is_lapsed(&incoming, age, beaten);
+        self.merge_signed(incoming, sign, lapsed, now)
+    }
+
+    /// Takes in what is told of a key, with the sign of life that goes with it; `lapsed` when that is too old to
+    /// believe in an instance that is not known.
+    pub(crate) fn merge_signed(
+        &self,
+        incoming: KeyState,
+        sign: Sign,
+        lapsed: bool,
+        now: Now,
+    ) -> Result<Merged, Refused> {
         self.log.observe(incoming.owner.written);
         self.log.observe(incoming.overlay_stamp);
         self.counters.highest_owner.fetch_max(incoming.owner.version, Ordering::Relaxed);
-        let sign = Sign { at: self.heard_at(age, now), heard: Heard::Peer, beaten };
         let name = incoming.key.clone();
         self.with_key(name.as_ref(), now, |key| {
-            let lapsed = adoption == Adoption::Fresh && self.is_lapsed(&incoming, age, beaten);
             let Some(held) = key.held() else {
                 return if lapsed { lapse(key, &incoming) } else { take(key, &incoming, sign) };
             };
@@ -131,6 +143,7 @@ impl Registry {
         let double = self.config.eureka_double_lease;
         let lease = self.slots.lease(held.slot).view();
         lease
+            .filter(|lease| lease.heard > Heard::Nobody)
             .is_some_and(|lease| self.age(lease.renewed, now).as_millis() as u64 <= lease.duration_ms(double))
     }
 

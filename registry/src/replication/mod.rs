@@ -34,7 +34,8 @@ pub use frame::{
 pub use inspection::Difference;
 pub use link::Link;
 pub use merge::{Adoption, Merged};
-pub use outlet::{Changes, Scope, Sighting};
+pub use outlet::{Changes, Registers, Scope, Sighting};
+pub(crate) use replicator::is_broken;
 pub use replicator::{Identity, Replicator};
 pub use state::{Content, KeyState, OwnerState};
 pub use status::{Declined, Fault, PeerStatus, ReplicationStats};

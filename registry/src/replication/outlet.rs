@@ -1,7 +1,7 @@
 //! What goes out to another server: changes by a cursor into the log, renewals by a pass over the leases. Neither
 //! needs a queue, so a peer that is slow or away costs a number.
 
-use heureka_model::{InstanceKey, Mono, Now};
+use heureka_model::{InstanceKey, KeyRef, Mono, Now};
 
 use super::merge::state;
 use super::{FRAME_KEYS, Outgoing};
@@ -51,6 +51,15 @@ pub struct Sighting {
     pub(super) at: Mono,
 }
 
+/// Which registers of a key were last written within a scope.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Registers {
+    /// The owner's.
+    pub owner: bool,
+    /// The operator's; not, while nobody ever wrote it.
+    pub operator: bool,
+}
+
 impl Scope {
     fn nearest(self) -> Heard {
         match self {
@@ -72,6 +81,24 @@ impl Registry {
     pub fn changes(&self, after: u64, scope: Scope, now: Now) -> Changes {
         let (bound, clock) = self.log.hold().position();
         Changes { clock, ..self.changes_to(after, bound, scope, now) }
+    }
+
+    /// Which registers of a key were last written within the scope. What is told of a key by [`Self::changes`] holds
+    /// both, and a reader that tells them apart must not tell one of them to where it came from.
+    #[must_use]
+    pub fn registers(&self, key: KeyRef<'_>, scope: Scope) -> Registers {
+        let found = self.index.read(self.index.hash(key), |slots| {
+            slots.iter().find_map(|slot| {
+                let (_, record) = self.slots.record(slot)?;
+                crate::apply::is_key(&record, key).then_some(record)
+            })
+        });
+        let Some(record) = found else { return Registers::default() };
+        let head = record.head();
+        Registers {
+            owner: head.owner_by >= scope.nearest(),
+            operator: head.overlay.is_some() && head.overlay_by >= scope.nearest(),
+        }
     }
 
     /// The same, as far as `bound`.
@@ -148,7 +175,8 @@ impl Registry {
     pub(super) fn sighting(&self, slot: u32, now: Now) -> Option<Sighting> {
         let lease = self.slots.lease(slot);
         let view = lease.view()?;
-        let holds = !view.is_expired(self.lease_now(now), self.config.eureka_double_lease);
+        let holds = view.heard > Heard::Nobody
+            && !view.is_expired(self.lease_now(now), self.config.eureka_double_lease);
         holds.then(|| Sighting { slot, fingerprint: lease.fingerprint(), at: view.renewed })
     }
 

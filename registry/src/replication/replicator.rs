@@ -439,7 +439,7 @@ impl Entry {
 }
 
 /// Whether a hybrid clock is too far ahead to be right.
-pub(super) fn is_broken(clock: u64, now: Now) -> bool {
+pub(crate) fn is_broken(clock: u64, now: Now) -> bool {
     Wall(clock >> 16) > now.wall.plus(CLOCK_AHEAD)
 }
 

@@ -6,6 +6,7 @@ mod laws;
 mod leases;
 mod model;
 mod replication;
+mod restore;
 mod subscriptions;
 mod support;
 mod threads;

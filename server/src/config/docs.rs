@@ -15,10 +15,9 @@ Generated from the table of settings in `server/src/config`; a test fails when t
 variables and values that cannot be used end the start with a message that names each key and its source.
 `heureka --print-config` prints what is in force as a TOML file that loads to the same.
 
-Flags: `--listen`, `--node-id`, `--cluster`, `--zone`, `--region` and `--profile` set the `[server]` key of their
-name; `--log text`, `--log json` set `log.format` and any other `--log` value sets `log.filter` (the flag may be
-given twice); `--peer` names one of `peer.list` and may be given for each. `--data-dir` is refused: this version
-keeps everything in memory.
+Flags: `--listen`, `--node-id`, `--cluster`, `--zone`, `--region`, `--data-dir` and `--profile` set the `[server]` key
+of their name; `--log text`, `--log json` set `log.format` and any other `--log` value sets `log.filter` (the flag may
+be given twice); `--peer` names one of `peer.list` and may be given for each.
 
 Durations are written `500ms`, `30s`, `5m`, `1h`; sizes `512B`, `64KiB`, `64MiB`, `4GiB` (also `kB`, `MB`, `GB`).
 Lists are TOML arrays; in a variable, items between commas.

@@ -7,11 +7,13 @@
 mod core;
 mod docs;
 mod error;
+mod eureka;
 mod limits;
 mod peer;
 mod server;
 mod setting;
 mod source;
+mod startup;
 mod surface;
 mod value;
 
@@ -19,10 +21,12 @@ use heureka_registry::Preservation;
 
 pub use core::{LeaseConfig, OverridesConfig, RegistryConfig, TombstonesConfig};
 pub use error::{ConfigError, Problem};
+pub use eureka::{EurekaConfig, EurekaUrl, RegionSource, RegionUrl};
 pub use limits::{LimitsConfig, bytes_of};
 pub use peer::{PeerAddress, PeerConfig};
 pub use server::{DEFAULT_PORT, DrainConfig, Profile, ServerConfig};
 pub use source::{Flag, Source, Sources};
+pub use startup::StartupConfig;
 pub use surface::{CompatConfig, Interval, LogConfig, LogFormat};
 pub use value::Bytes;
 
@@ -49,6 +53,10 @@ pub struct Config {
     pub compat: CompatConfig,
     /// Other servers.
     pub peer: PeerConfig,
+    /// Servers of Netflix's kind.
+    pub eureka: EurekaConfig,
+    /// Until readers are served.
+    pub startup: StartupConfig,
     /// Logs.
     pub log: LogConfig,
     /// The end of the process.
@@ -95,7 +103,9 @@ impl Config {
             .chain(limits::check(self))
             .chain(core::check(self))
             .chain(surface::check(self))
-            .chain(peer::check(self));
+            .chain(eureka::check(self))
+            .chain(peer::check(self))
+            .chain(startup::check(self));
         let blame = |key: &str| {
             let last = statements.iter().rev().find(|said| said.key == key);
             last.map_or(Source::Default, |said| said.source.clone())
@@ -105,9 +115,16 @@ impl Config {
 }
 
 fn settings() -> impl Iterator<Item = &'static Setting> {
-    [server::SETTINGS, limits::SETTINGS, core::SETTINGS, peer::SETTINGS, surface::SETTINGS]
-        .into_iter()
-        .flatten()
+    let tables = [
+        server::SETTINGS,
+        startup::SETTINGS,
+        limits::SETTINGS,
+        core::SETTINGS,
+        peer::SETTINGS,
+        surface::SETTINGS,
+        eureka::SETTINGS,
+    ];
+    tables.into_iter().flatten()
 }
 
 #[cfg(test)]

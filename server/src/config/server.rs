@@ -26,6 +26,8 @@ pub struct ServerConfig {
     pub context_path: String,
     /// Addresses whose forwarding headers are believed.
     pub trusted_proxies: Vec<IpAddr>,
+    /// Folder for what survives a restart; empty: nothing does.
+    pub data_dir: String,
 }
 
 /// Sets of defaults for limits and access.
@@ -46,6 +48,10 @@ pub struct DrainConfig {
     pub notice: Duration,
     /// Longest time after that until the exit.
     pub grace: Duration,
+    /// Time over which the connections of clients are told to go; at most half of the grace.
+    pub spread: Duration,
+    /// Longest time that a peer has for taking in what was written last.
+    pub peer_wait: Duration,
 }
 
 /// Port of the registry, known from Eureka.
@@ -62,13 +68,19 @@ impl Default for ServerConfig {
             profile: Profile::Compat,
             context_path: String::new(),
             trusted_proxies: Vec::new(),
+            data_dir: String::new(),
         }
     }
 }
 
 impl Default for DrainConfig {
     fn default() -> Self {
-        Self { notice: Duration::ZERO, grace: Duration::from_secs(30) }
+        Self {
+            notice: Duration::ZERO,
+            grace: Duration::from_secs(30),
+            spread: Duration::from_secs(10),
+            peer_wait: Duration::from_secs(5),
+        }
     }
 }
 
@@ -81,8 +93,11 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("server.profile", server.profile: Profile, "`compat` serves every client, as Eureka does. `secure` needs authentication, which this version does not have: it is refused."),
     setting!("server.context_path", server.context_path: String, "Prefix of every HTTP path, such as `/registry`. gRPC paths have no prefix."),
     setting!("server.trusted_proxies", server.trusted_proxies: Vec<IpAddr>, "Proxies whose requests keep the privileges of their address although they carry a forwarding header."),
+    setting!("server.data_dir", server.data_dir: String, "Folder for what survives a restart, written in the background; it is created when it is missing. Empty: everything is in memory."),
     setting!("drain.notice", drain.notice: Duration, "Time after SIGTERM in which the server is not ready but serves as before, for a load balancer that has to notice."),
     setting!("drain.grace", drain.grace: Duration, "Longest time after the notice until the exit; what is still open then is cut."),
+    setting!("drain.spread", drain.spread: Duration, "Time over which the HTTP/2 connections of clients are told to go elsewhere, so that they do not all come back at once; at most half of `drain.grace`."),
+    setting!("drain.peer_wait", drain.peer_wait: Duration, "Longest time that a peer has for taking in what was written last before the exit."),
 ];
 
 pub(super) fn check(config: &Config) -> impl Iterator<Item = Finding> {
@@ -106,6 +121,17 @@ pub(super) fn check(config: &Config) -> impl Iterator<Item = Finding> {
         ),
         Finding::unless(config.drain.notice <= Duration::from_hours(1), "drain.notice", "must be at most 1h"),
         Finding::unless(config.drain.grace <= Duration::from_hours(1), "drain.grace", "must be at most 1h"),
+        Finding::unless(config.drain.spread <= Duration::from_hours(1), "drain.spread", "must be at most 1h"),
+        Finding::unless(
+            config.drain.peer_wait <= Duration::from_mins(5),
+            "drain.peer_wait",
+            "must be at most 5m",
+        ),
+        Finding::unless(
+            !config.server.data_dir.contains('\0'),
+            "server.data_dir",
+            "must not hold a NUL byte",
+        ),
     ]
     .into_iter()
     .flatten()

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use heureka_compat_http::SyncingStatus;
+
 use super::setting::{Finding, Setting, setting};
 use super::value::{Bytes, Value, words};
 use super::{Config, bytes_of};
@@ -13,6 +15,8 @@ pub struct CompatConfig {
     pub cache_min_interval: Interval,
     /// Bytes of encoded answers.
     pub cache_max_bytes: Bytes,
+    /// How a reader is refused while the server is catching up.
+    pub syncing_status: SyncingStatus,
 }
 
 /// A duration, or the server's own choice.
@@ -45,6 +49,13 @@ pub enum LogFormat {
     Json,
 }
 
+words!(
+    SyncingStatus,
+    "`503` or `403`",
+    "503" => Self::Unavailable,
+    "403" => Self::Forbidden,
+);
+
 words!(LogFormat, "`text` or `json`", "text" => Self::Text, "json" => Self::Json);
 
 impl Value for Interval {
@@ -64,7 +75,11 @@ impl Value for Interval {
 
 impl Default for CompatConfig {
     fn default() -> Self {
-        Self { cache_min_interval: Interval::Auto, cache_max_bytes: Bytes(64 << 20) }
+        Self {
+            cache_min_interval: Interval::Auto,
+            cache_max_bytes: Bytes(64 << 20),
+            syncing_status: SyncingStatus::default(),
+        }
     }
 }
 
@@ -77,6 +92,7 @@ impl Default for LogConfig {
 pub(super) const SETTINGS: &[Setting] = &[
     setting!("compat.cache_min_interval", compat.cache_min_interval: Interval, "Shortest time between two encodings of a changed REST answer. `auto`: none up to 10,000 instances, 100 ms above."),
     setting!("compat.cache_max_bytes", compat.cache_max_bytes: Bytes, "Size of all encoded REST answers that are kept. As much again, but at least 16 MiB, may be built for single readers and wait to be sent; beyond it large answers are a 503."),
+    setting!("compat.syncing_status", compat.syncing_status: SyncingStatus, "Answer to REST readers while the server is catching up after its start: 503, after which every client asks the next server, or 403 as the original."),
     setting!("log.filter", log.filter: String, "`error`, `warn`, `info`, `debug`, `trace` or `off`, also per module: `info,heureka_server=debug`."),
     setting!("log.format", log.format: LogFormat, "Lines for people or JSON objects; both on standard error."),
     setting!("log.max_lines_per_second", log.max_lines_per_second: u32, "Lines per second under any load. What goes beyond is dropped and counted, and the count is logged."),
@@ -93,10 +109,13 @@ impl Config {
             body_wire_max: bytes_of(self.limits.rest_body),
             body_decoded_max: bytes_of(self.limits.rest_body),
             cache_max_bytes: bytes_of(self.compat.cache_max_bytes),
+            syncing_status: self.compat.syncing_status,
             cache_min_interval: match self.compat.cache_min_interval {
                 Interval::Auto => None,
                 Interval::Fixed(interval) => Some(interval),
             },
+            ack_wait: self.peer.ack_wait,
+            ..heureka_compat_http::Config::default()
         }
     }
 }

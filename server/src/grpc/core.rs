@@ -11,7 +11,9 @@ use tokio_util::sync::CancellationToken;
 use tonic::Extensions;
 
 use super::lists::Entries;
+use super::status::{Fault, Reason};
 use super::{Connection, Deps, Identity, Limits};
+use crate::life::{Life, State};
 use crate::peers::{self, Counts};
 
 /// Live instances that are looked at on a thread that serves requests: some milliseconds.
@@ -27,6 +29,7 @@ pub(super) struct Core {
     pub(super) registry: Arc<Registry>,
     pub(super) limits: Limits,
     pub(super) drain: CancellationToken,
+    pub(super) life: Arc<Life>,
     clock: Arc<dyn Clock>,
     counts: Arc<Counts>,
     /// Whole applications, encoded, by namespace and name.
@@ -37,14 +40,22 @@ pub(super) struct Core {
 
 impl Core {
     pub(super) fn new(deps: Deps) -> Self {
-        let Deps { registry, clock, identity, drain, limits, counts } = deps;
+        let Deps { registry, clock, identity, life, drain, limits, counts, .. } = deps;
         let readings = Arc::new(Semaphore::new(READINGS));
         let applications = AppCache::new(APPLICATIONS);
-        Self { registry, limits, drain, applications, clock, counts, identity, readings }
+        Self { registry, limits, drain, life, applications, clock, counts, identity, readings }
     }
 
     pub(super) fn now(&self) -> Now {
         self.clock.now()
+    }
+
+    /// Refuses a reader who would be told too little.
+    pub(super) fn readable(&self) -> Result<(), Fault> {
+        if self.life.serves_readers() {
+            return Ok(());
+        }
+        Err(Fault::new(Reason::Syncing, "the server has just started and does not know everything yet"))
     }
 
     /// Waits until a peer has what was written last, when there is one and it is quick enough.
@@ -87,8 +98,11 @@ impl Core {
     }
 
     fn mode(&self) -> v1::ServerMode {
-        if self.drain.is_cancelled() {
+        let state = self.life.state();
+        if self.drain.is_cancelled() || state >= State::Draining {
             v1::ServerMode::Draining
+        } else if state < State::Ready {
+            v1::ServerMode::Syncing
         } else if self.registry.protecting() {
             v1::ServerMode::SelfPreservation
         } else {

@@ -31,6 +31,7 @@ impl DiscoveryService for Discovery {
         &self,
         request: Request<v1::GetInstanceRequest>,
     ) -> Answer<v1::GetInstanceResponse> {
+        self.core.readable()?;
         let now = self.core.now();
         let revision = self.core.registry.head();
         let key = BorrowedKey::required(request.get_ref().key.as_ref()).map_err(Fault::request)?;
@@ -40,6 +41,7 @@ impl DiscoveryService for Discovery {
     }
 
     async fn list_instances(&self, request: Request<v1::ListInstancesRequest>) -> Answer<ListedInstances> {
+        self.core.readable()?;
         let page = lists::instances(&self.core, request.into_inner(), self.core.now()).await?;
         Ok(Response::new(page))
     }
@@ -48,6 +50,7 @@ impl DiscoveryService for Discovery {
         &self,
         request: Request<v1::ListApplicationsRequest>,
     ) -> Answer<v1::ListApplicationsResponse> {
+        self.core.readable()?;
         let page = lists::applications(&self.core, request.get_ref(), self.core.now())?;
         Ok(Response::new(page))
     }
@@ -65,15 +68,19 @@ impl Discovery {
     }
 
     fn open(&self, connection: Option<&Connection>, request: v1::WatchRequest) -> Result<Events, Fault> {
+        self.core.readable()?;
         let leaving = leaving(connection, &self.core.drain);
-        if leaving.is_cancelled() {
+        if leaving.is_cancelled() || self.core.drain.is_cancelled() {
             return Err(Fault::new(Reason::Draining, "the server is leaving"));
         }
         let client = request.client_name.clone();
         let spec = Spec::parse(request, &self.core)?;
-        let seat = self.watches.sit(connection.map(|connection| &connection.0.watches))?;
         tracing::debug!(%client, mode = ?spec.opening.mode, "watch opened");
-        let watcher = Watcher::new(self.core.clone(), spec, leaving.clone(), self.watches.clone());
+        let address = connection.map(|connection| connection.0.address);
+        let places = connection.map(|connection| &connection.0.watches);
+        let seat = self.watches.sit(client, address, places, self.core.now().wall)?;
+        let sitter = seat.sitter().clone();
+        let watcher = Watcher::new(self.core.clone(), spec, leaving.clone(), self.watches.clone(), sitter);
         Ok(Events::new(watcher, seat))
     }
 }

@@ -3,9 +3,11 @@
 //! Nothing here decides anything about instances; messages become calls of the core and back. There is no task
 //! and no queue per call or per watcher: a watch is a cursor that lives in its response body.
 
+mod admin;
 mod core;
 mod discovery;
 mod edge;
+mod health;
 mod lists;
 mod parting;
 mod registrar;
@@ -24,7 +26,7 @@ use std::time::Duration;
 
 use axum::Router;
 use heureka_model::Clock;
-use heureka_proto::served;
+use heureka_proto::{admin::v1 as operation, served};
 use heureka_registry::Registry;
 use http::{HeaderMap, Request, Response, header};
 use tokio::sync::Semaphore;
@@ -32,18 +34,21 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic::codec::CompressionEncoding;
 use tonic::service::Routes;
-use tonic_health::ServingStatus;
-use tonic_health::server::HealthReporter;
 use tower::Layer;
 
+pub(crate) use self::admin::Office;
+use self::admin::{Admin, Loopback};
 use self::core::Core;
 use self::discovery::Discovery;
 use self::edge::Edge;
+pub(crate) use self::health::Health;
 use self::parting::Parting;
 use self::registrar::Registrar;
 pub(crate) use self::seats::Watches;
+use crate::life::Life;
 use crate::peers::Counts;
 
+type AdminServer = operation::admin_service_server::AdminServiceServer<Admin>;
 type RegistryServer = served::registry_service_server::RegistryServiceServer<Registrar>;
 type DiscoveryServer = served::discovery_service_server::DiscoveryServiceServer<Discovery>;
 
@@ -57,10 +62,16 @@ pub(crate) struct Deps {
     pub(crate) clock: Arc<dyn Clock>,
     /// Who answers.
     pub(crate) identity: Identity,
+    /// Where the server is in its life.
+    pub(crate) life: Arc<Life>,
     /// Cancelled when the server is leaving.
     pub(crate) drain: CancellationToken,
     /// What a call may cost.
     pub(crate) limits: Limits,
+    /// What operators see and act on.
+    pub(crate) office: Office,
+    /// Addresses whose forwarding headers take nothing from them.
+    pub(crate) proxies: Arc<[IpAddr]>,
     /// Where writes are counted that no peer had in time.
     pub(crate) counts: Arc<Counts>,
 }
@@ -148,14 +159,14 @@ impl Connection {
 pub(crate) struct Grpc {
     /// Routes of all services; it has no fallback.
     pub(crate) router: Router,
-    /// What load balancers hear.
+    /// What load balancers hear, as of now.
     pub(crate) health: Health,
     /// Figures about watches.
     pub(crate) watches: Arc<Watches>,
 }
 
 impl Grpc {
-    /// All services, serving.
+    /// All services.
     ///
     /// # Errors
     /// The contract's own description is damaged, which only a broken build can cause.
@@ -163,13 +174,16 @@ impl Grpc {
         let limits = deps.limits.clone();
         let watches = Arc::new(Watches::new(limits.watches));
         let drain = deps.drain.clone();
+        let (office, proxies) = (deps.office.clone(), deps.proxies.clone());
         let core = Arc::new(Core::new(deps));
         let (reporter, health_service) = tonic_health::server::health_reporter();
-        let health = Health(reporter);
-        health.set(ServingStatus::Serving).await;
+        let health = Health::new(reporter);
+        health.set(core.life.state()).await;
         let discovery = Discovery::new(core.clone(), watches.clone());
         let router = with_registry(Router::new(), &core, &limits);
         let router = with_discovery(router, discovery, &limits);
+        let admin = Admin::new(core.clone(), watches.clone(), office);
+        let router = with_admin(router, admin, proxies, &limits);
         let routes = Routes::from(router)
             .add_service(Parting::new(health_service, drain.clone()))
             .add_service(Parting::new(reflection().build_v1()?, drain.clone()))
@@ -201,6 +215,13 @@ fn with_discovery(router: Router, discovery: Discovery, limits: &Limits) -> Rout
     router.route_service(&path, exposed(service, limits))
 }
 
+/// Not for grpc-web: whoever operates the server is no page in a browser.
+fn with_admin(router: Router, admin: Admin, proxies: Arc<[IpAddr]>, limits: &Limits) -> Router {
+    let service = AdminServer::new(admin).max_decoding_message_size(limits.unary);
+    let path = format!("/{}/{{*method}}", operation::admin_service_server::SERVICE_NAME);
+    router.route_service(&path, Loopback::new(Edge::new(service, limits), proxies))
+}
+
 /// Each service is wrapped alone: the grpc-web layer refuses every other HTTP/1.1 request.
 fn exposed<S>(service: S, limits: &Limits) -> tonic_web::GrpcWebService<Edge<S>> {
     tonic_web::GrpcWebLayer::new().layer(Edge::new(service, limits))
@@ -210,22 +231,6 @@ fn reflection() -> tonic_reflection::server::Builder<'static> {
     tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(heureka_proto::DESCRIPTORS)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-}
-
-/// What `grpc.health.v1` says: the process lives as long as it answers; its services serve until told otherwise.
-#[derive(Clone, Debug)]
-pub(crate) struct Health(HealthReporter);
-
-impl Health {
-    /// Both services stop serving: load balancers send new calls elsewhere.
-    pub(crate) async fn not_serving(&self) {
-        self.set(ServingStatus::NotServing).await;
-    }
-
-    async fn set(&self, status: ServingStatus) {
-        self.0.set_service_status(served::registry_service_server::SERVICE_NAME, status).await;
-        self.0.set_service_status(served::discovery_service_server::SERVICE_NAME, status).await;
-    }
 }
 
 /// Answer to a gRPC request for a path that nobody serves: status 200 with code 12, by which load balancers tell

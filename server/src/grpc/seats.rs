@@ -1,8 +1,12 @@
 //! How many watches there may be, and how many there are.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use heureka_model::Wall;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::status::{Fault, Reason};
@@ -13,6 +17,25 @@ pub(crate) struct Watches {
     places: Arc<Semaphore>,
     limit: usize,
     figures: Figures,
+    next: AtomicU64,
+    watchers: Mutex<BTreeMap<u64, Arc<Sitter>>>,
+}
+
+/// Who watches, and how far it is.
+#[derive(Debug)]
+pub(crate) struct Sitter {
+    /// Number; each watch of a server's life has its own.
+    pub(crate) id: u64,
+    /// Name that the client gave.
+    pub(crate) client: String,
+    /// Where it came from.
+    pub(crate) address: Option<IpAddr>,
+    /// When it began.
+    pub(crate) started: Wall,
+    /// Revision up to which it was told everything.
+    pub(crate) told: AtomicU64,
+    /// Instances in its set when a digest was last told.
+    pub(crate) instances: AtomicU64,
 }
 
 /// Counts since the start of the process.
@@ -37,6 +60,8 @@ pub(crate) struct Figures {
 /// A place taken; leaving it makes room at once.
 #[derive(Debug)]
 pub(super) struct Seat {
+    watches: Arc<Watches>,
+    sitter: Arc<Sitter>,
     _node: OwnedSemaphorePermit,
     _connection: Option<OwnedSemaphorePermit>,
 }
@@ -44,7 +69,14 @@ pub(super) struct Seat {
 impl Watches {
     pub(super) fn new(limit: usize) -> Self {
         let limit = limit.min(Semaphore::MAX_PERMITS);
-        Self { places: Arc::new(Semaphore::new(limit)), limit, figures: Figures::default() }
+        let places = Arc::new(Semaphore::new(limit));
+        Self {
+            places,
+            limit,
+            figures: Figures::default(),
+            next: AtomicU64::new(1),
+            watchers: Mutex::default(),
+        }
     }
 
     /// Open watches at this moment.
@@ -57,12 +89,28 @@ impl Watches {
         &self.figures
     }
 
-    pub(super) fn sit(&self, connection: Option<&Arc<Semaphore>>) -> Result<Seat, Fault> {
+    /// At most `max` watchers in the order of their numbers, those after `after`.
+    pub(crate) fn list(&self, after: u64, max: usize) -> Vec<Arc<Sitter>> {
+        let watchers = self.watchers.lock();
+        watchers.range(after.saturating_add(1)..).take(max).map(|(_, sitter)| sitter.clone()).collect()
+    }
+
+    pub(super) fn sit(
+        self: &Arc<Self>,
+        client: String,
+        address: Option<IpAddr>,
+        connection: Option<&Arc<Semaphore>>,
+        now: Wall,
+    ) -> Result<Seat, Fault> {
         let node = self.place(&self.places, "this node has as many watches as it may")?;
         let connection = connection
             .map(|places| self.place(places, "this connection has as many watches as it may; open another"))
             .transpose()?;
-        Ok(Seat { _node: node, _connection: connection })
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (told, instances) = (AtomicU64::default(), AtomicU64::default());
+        let sitter = Arc::new(Sitter { id, client, address, started: now, told, instances });
+        self.watchers.lock().insert(id, sitter.clone());
+        Ok(Seat { watches: self.clone(), sitter, _node: node, _connection: connection })
     }
 
     fn place(&self, places: &Arc<Semaphore>, full: &str) -> Result<OwnedSemaphorePermit, Fault> {
@@ -70,6 +118,18 @@ impl Watches {
             count(&self.figures.refused, 1);
             Fault::new(Reason::TooManyWatches, full)
         })
+    }
+}
+
+impl Seat {
+    pub(super) fn sitter(&self) -> &Arc<Sitter> {
+        &self.sitter
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.watches.watchers.lock().remove(&self.sitter.id);
     }
 }
 
@@ -84,15 +144,31 @@ mod tests {
 
     #[test]
     fn places_are_bounded_per_node_and_per_connection() {
-        let watches = Watches::new(2);
+        let watches = Arc::new(Watches::new(2));
         let connection = Arc::new(Semaphore::new(1));
-        let first = watches.sit(Some(&connection)).unwrap();
-        assert_eq!(watches.sit(Some(&connection)).unwrap_err().reason(), Reason::TooManyWatches);
+        let sit = |connection: Option<&Arc<Semaphore>>| watches.sit("c".into(), None, connection, Wall(5));
+        let first = sit(Some(&connection)).unwrap();
+        assert_eq!(sit(Some(&connection)).unwrap_err().reason(), Reason::TooManyWatches);
         assert_eq!(watches.open(), 1);
-        let second = watches.sit(None).unwrap();
-        assert_eq!(watches.sit(None).unwrap_err().reason(), Reason::TooManyWatches);
+        let second = sit(None).unwrap();
+        assert_eq!(sit(None).unwrap_err().reason(), Reason::TooManyWatches);
         assert_eq!(watches.figures().refused.load(Ordering::Relaxed), 2);
         drop((first, second));
         assert_eq!((watches.open(), connection.available_permits()), (0, 1));
+    }
+
+    #[test]
+    fn watchers_are_listed_in_pages_while_they_sit() {
+        let watches = Arc::new(Watches::new(9));
+        let mut seats: Vec<_> =
+            (0..3).map(|n| watches.sit(format!("c{n}"), None, None, Wall(n)).unwrap()).collect();
+        let names = |after, max| -> Vec<_> {
+            watches.list(after, max).iter().map(|sitter| (sitter.id, sitter.client.clone())).collect()
+        };
+        assert_eq!(names(0, 2), [(1, "c0".into()), (2, "c1".into())]);
+        assert_eq!(names(2, 2), [(3, "c2".into())]);
+        drop(seats.remove(1));
+        assert_eq!(names(0, 9), [(1, "c0".into()), (3, "c2".into())]);
+        assert!(names(u64::MAX, 9).is_empty());
     }
 }

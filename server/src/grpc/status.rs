@@ -38,6 +38,10 @@ pub(super) enum Reason {
     ResumeTokenExpired,
     TooManyInstances,
     TooManyWatches,
+    LoopbackOnly,
+    PeerNotFound,
+    PeerBusy,
+    Syncing,
     Draining,
     Stalled,
     DeadlineExceeded,
@@ -45,7 +49,7 @@ pub(super) enum Reason {
 
 impl Reason {
     #[cfg(test)]
-    pub(super) const ALL: [Self; 22] = [
+    pub(super) const ALL: [Self; 26] = [
         Self::InvalidInstance,
         Self::MetadataTooLarge,
         Self::InvalidRequest,
@@ -65,6 +69,10 @@ impl Reason {
         Self::ResumeTokenExpired,
         Self::TooManyInstances,
         Self::TooManyWatches,
+        Self::LoopbackOnly,
+        Self::PeerNotFound,
+        Self::PeerBusy,
+        Self::Syncing,
         Self::Draining,
         Self::Stalled,
         Self::DeadlineExceeded,
@@ -91,6 +99,10 @@ impl Reason {
             Self::ResumeTokenExpired => "RESUME_TOKEN_EXPIRED",
             Self::TooManyInstances => "TOO_MANY_INSTANCES",
             Self::TooManyWatches => "TOO_MANY_WATCHES",
+            Self::LoopbackOnly => "LOOPBACK_ONLY",
+            Self::PeerNotFound => "PEER_NOT_FOUND",
+            Self::PeerBusy => "PEER_BUSY",
+            Self::Syncing => "SYNCING",
             Self::Draining => "DRAINING",
             Self::Stalled => "STALLED",
             Self::DeadlineExceeded => "DEADLINE_EXCEEDED",
@@ -108,13 +120,14 @@ impl Reason {
             | Self::UnsupportedFeature
             | Self::TooManyItems
             | Self::MalformedMessage => Code::InvalidArgument,
-            Self::LeaseNotFound | Self::InstanceNotFound => Code::NotFound,
+            Self::LeaseNotFound | Self::InstanceNotFound | Self::PeerNotFound => Code::NotFound,
+            Self::LoopbackOnly => Code::PermissionDenied,
             Self::InstanceOutdated => Code::FailedPrecondition,
             Self::StaleVersion | Self::VersionMismatch => Code::Aborted,
             Self::InstanceExists => Code::AlreadyExists,
             Self::ResumeTokenExpired => Code::OutOfRange,
             Self::MessageTooLarge | Self::TooManyInstances | Self::TooManyWatches => Code::ResourceExhausted,
-            Self::Draining | Self::Stalled => Code::Unavailable,
+            Self::PeerBusy | Self::Syncing | Self::Draining | Self::Stalled => Code::Unavailable,
             Self::DeadlineExceeded => Code::DeadlineExceeded,
         }
     }
@@ -122,7 +135,7 @@ impl Reason {
     const fn retry_after(self) -> Option<Duration> {
         match self {
             Self::TooManyInstances | Self::TooManyWatches => Some(RETRY_WHEN_FULL),
-            Self::Draining | Self::Stalled => Some(RETRY_ELSEWHERE),
+            Self::PeerBusy | Self::Syncing | Self::Draining | Self::Stalled => Some(RETRY_ELSEWHERE),
             _ => None,
         }
     }
@@ -160,6 +173,11 @@ impl Fault {
         let reason =
             if oversized && of_metadata { Reason::MetadataTooLarge } else { Reason::InvalidInstance };
         Self::invalid(reason, invalid)
+    }
+
+    /// The reason as the contract has it.
+    pub(super) fn as_str(&self) -> &'static str {
+        self.reason.as_str()
     }
 
     /// Version of the stored record, when it is the reason.
@@ -306,6 +324,7 @@ mod tests {
         for (reason, helps) in [
             (Reason::TooManyWatches, true),
             (Reason::TooManyInstances, true),
+            (Reason::Syncing, true),
             (Reason::Draining, true),
             (Reason::Stalled, true),
             (Reason::LeaseNotFound, false),

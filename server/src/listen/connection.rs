@@ -108,7 +108,7 @@ where
 {
     listen.metrics.speaks(Protocol::H2);
     let limits = &listen.limits;
-    let leaving = listen.ending.leaving();
+    let leaving = listen.ending.leaving_in_turn();
     let requests = Requests::new(listen.clone(), peer, &leaving, None);
     let native = requests.native();
     let connection = http2::Builder::new(TokioExecutor::new())
@@ -139,6 +139,7 @@ async fn leave(listen: &Listen, leaving: &Leaving, native: &grpc::Connection) {
     tokio::select! {
         () = leaving.wait() => {}
         () = aged(listen, native) => leaving.tell(),
+        () = listen.turn() => leaving.tell(),
     }
 }
 

@@ -10,7 +10,9 @@ use metrics::{Counter, Gauge, counter, gauge};
 use super::peers::PeerFigures;
 use crate::config::ServerConfig;
 use crate::grpc::Watches;
+use crate::life::{Life, State};
 use crate::peers::Peers;
+use crate::persist;
 use crate::telemetry::LineBudget;
 
 /// Series that have a reading of what keeps them.
@@ -32,6 +34,8 @@ pub(crate) struct Sources {
     pub(crate) core: Arc<Registry>,
     pub(crate) watches: Arc<Watches>,
     pub(crate) lines: LineBudget,
+    pub(crate) life: Arc<Life>,
+    pub(crate) store: Arc<persist::Figures>,
     pub(crate) node: ServerConfig,
     pub(crate) peers: Arc<Peers>,
 }
@@ -115,6 +119,11 @@ fn gauges() -> Read<Gauge, Sources, Option<f64>> {
         (gauge!("heureka_log_head"), |sources| Some(float(sources.core.head()))),
         (gauge!("heureka_log_floor"), |sources| Some(float(sources.core.floor()))),
         (gauge!("heureka_watch_open"), |sources| Some(float(sources.watches.open() as u64))),
+        (gauge!("heureka_server_ready"), |sources| {
+            Some(f64::from(u8::from(sources.life.state() == State::Ready)))
+        }),
+        (gauge!("heureka_store_rows"), |sources| Some(float(sources.store.rows()))),
+        (gauge!("heureka_store_revision"), |sources| Some(float(sources.store.revision()))),
         (gauge!("heureka_process_resident_bytes"), |_| resident_bytes()),
         (gauge!("heureka_process_open_files"), |_| open_files()),
     ]
@@ -130,6 +139,10 @@ fn counts() -> Read<Counter, Sources, u64> {
         (counter!("heureka_watch_restarted_total"), |sources| load(&sources.watches.figures().restarted)),
         (counter!("heureka_watch_stalled_total"), |sources| load(&sources.watches.figures().stalled)),
         (counter!("heureka_watch_changes_total"), |sources| load(&sources.watches.figures().changes)),
+        (counter!("heureka_store_written_total"), |sources| sources.store.written()),
+        (counter!("heureka_store_errors_total"), |sources| sources.store.errors()),
+        (counter!("heureka_store_skipped_total"), |sources| sources.store.skipped()),
+        (counter!("heureka_store_set_aside_total"), |sources| sources.store.set_aside()),
         (counter!("heureka_telemetry_lines_dropped_total"), |sources| sources.lines.dropped()),
     ]
 }

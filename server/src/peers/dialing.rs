@@ -32,8 +32,10 @@ const PING_TIMEOUT: Duration = Duration::from_secs(3);
 /// Room for several of the largest frames.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 2 << 20;
-/// Wait where somebody has to change a configuration first.
+/// Wait where somebody has to change a configuration first, as it seems once a refusal has lasted for some time: a
+/// server that starts again at once may find that it is still taken for alive.
 const SLOWLY: Duration = Duration::from_secs(30);
+const SEEMS: Duration = Duration::from_secs(10);
 
 /// What became of each address.
 #[derive(Default)]
@@ -101,6 +103,7 @@ async fn keep(peers: Arc<Peers>, address: SocketAddr, gone: CancellationToken) {
 
 async fn redial(peers: &Arc<Peers>, address: SocketAddr, gone: &CancellationToken) {
     let mut backoff = Backoff::new(peers.seed ^ seed(address));
+    let mut refused = None;
     loop {
         let begun = Instant::now();
         let Ended { end, hello } = dial(peers, address, gone).await;
@@ -113,10 +116,15 @@ async fn redial(peers: &Arc<Peers>, address: SocketAddr, gone: &CancellationToke
         let refusal = told(&end);
         note(peers, address, &end, refusal);
         if let (Some(Refusal::Duplicate | Refusal::Replaced), Some(node)) = (refusal, &node) {
+            // The server is reached, by the other stream.
+            peers.reached(address, node, peers.clock.now().wall);
             peers.links.gone(node).await;
         }
         let wait = backoff.after(begun.elapsed());
-        sleep(if refusal.is_some_and(Refusal::needs_people) { SLOWLY } else { wait }).await;
+        let since = refusal.filter(|refusal| refusal.needs_people()).map(|_| *refused.get_or_insert(begun));
+        refused = since;
+        let lasts = since.is_some_and(|since| since.elapsed() >= SEEMS);
+        sleep(if lasts { SLOWLY } else { wait }).await;
     }
 }
 

@@ -23,6 +23,8 @@ mod topology;
 mod trust;
 mod wire;
 
+pub(crate) use wire::{record_of, wire_record};
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +39,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, PeerConfig};
+use crate::drain::Ending;
 pub(crate) use counts::Counts;
 use dialing::Attempts;
 use links::Links;
@@ -128,9 +131,9 @@ impl Peers {
     }
 
     /// Takes streams of peers beside other routes.
-    pub(crate) fn serve(self: &Arc<Self>, router: Router) -> Router {
-        let service = ReplicationServiceServer::new(service::Accepting(self.clone()))
-            .max_decoding_message_size(wire::MESSAGE_MAX);
+    pub(crate) fn serve(self: &Arc<Self>, router: Router, ending: &Ending) -> Router {
+        let accepting = service::Accepting { peers: self.clone(), ending: ending.clone() };
+        let service = ReplicationServiceServer::new(accepting).max_decoding_message_size(wire::MESSAGE_MAX);
         router.route_service(&format!("/{SERVICE_NAME}/{{*method}}"), service)
     }
 
@@ -169,8 +172,13 @@ impl Peers {
         let members = self.members.borrow().clone();
         let lost = members.names().filter(|(_, addresses)| !addresses.iter().filter_map(of).any(holds));
         lost.map(|(name, addresses)| {
-            let reason = addresses.iter().filter_map(of).find_map(|attempt| attempt.last_error.clone());
-            (name.to_string(), reason.map_or_else(|| "not tried yet".to_owned(), |(_, reason)| reason))
+            let failed = addresses.iter().filter_map(of).find_map(|attempt| attempt.last_error.clone());
+            let reason = match failed {
+                Some((_, reason)) => reason,
+                None if addresses.is_empty() => "the name has no address".to_owned(),
+                None => "no answer yet".to_owned(),
+            };
+            (name.to_string(), reason)
         })
         .collect()
     }
@@ -203,7 +211,7 @@ impl Peers {
         self.links.traffic()
     }
 
-    /// Waits until a peer has taken in everything written so far, or there is none; the caller limits the time.
+    /// Waits until a peer has taken in everything that was written here so far, or there is none; the caller limits the time.
     pub(crate) async fn told_all(&self) {
         self.registry.acks().reached(self.registry.entered()).await;
     }

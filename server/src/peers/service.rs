@@ -15,13 +15,17 @@ use tonic::{Request, Response, Status, Streaming};
 use super::Peers;
 use super::refusal::Refusal;
 use super::session::{Incoming, Outgoing, Session};
+use crate::drain::{Counted, Ending};
 use crate::grpc::Connection;
 
 /// Time for a refused peer to take in why.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Takes the streams of other servers.
-pub(super) struct Accepting(pub(super) Arc<Peers>);
+pub(super) struct Accepting {
+    pub(super) peers: Arc<Peers>,
+    pub(super) ending: Ending,
+}
 
 type Replies = Pin<Box<dyn Stream<Item = Result<pb::ReplicateResponse, Status>> + Send>>;
 
@@ -37,7 +41,7 @@ impl ReplicationService for Accepting {
         let frames =
             request.into_inner().map(|message| message.map(|message| message.frame.unwrap_or_default()));
         let (outgoing, mut sent) = mpsc::channel(1);
-        tokio::spawn(serve(self.0.clone(), remote, Box::pin(frames), outgoing));
+        tokio::spawn(serve(self.peers.clone(), self.ending.no_client(), remote, Box::pin(frames), outgoing));
         let replies = stream::poll_fn(move |context| sent.poll_recv(context));
         let replies = replies.map(|reply| reply.map(|frame| pb::ReplicateResponse { frame: Some(frame) }));
         Ok(Response::new(Box::pin(replies)))
@@ -50,22 +54,28 @@ impl Accepting {
         let connection = request.extensions().get::<Connection>();
         let remote = connection.map(Connection::address);
         if let Some((connection, remote)) = connection.zip(remote)
-            && self.0.trust.admits(remote, request.metadata())
+            && self.peers.trust.admits(remote, request.metadata())
         {
             connection.keep();
             return Ok(remote);
         }
         // It may be a peer that has a new address.
-        self.0.out_of_turn.notify_one();
-        self.0.counts.refused(Refusal::Untrusted);
-        self.0.notices.once(Refusal::Untrusted.word(), || {
+        self.peers.out_of_turn.notify_one();
+        self.peers.counts.refused(Refusal::Untrusted);
+        self.peers.notices.once(Refusal::Untrusted.word(), || {
             tracing::warn!(address = ?remote, "a stranger called as a peer; see peer.trusted");
         });
         Err(Refusal::Untrusted.status(&stranger(remote)))
     }
 }
 
-async fn serve(peers: Arc<Peers>, remote: IpAddr, incoming: Incoming, outgoing: Outgoing) {
+async fn serve(
+    peers: Arc<Peers>,
+    _no_client: Counted,
+    remote: IpAddr,
+    incoming: Incoming,
+    outgoing: Outgoing,
+) {
     let session = Session { peers: &peers, remote, dialed: None, close: peers.closing.child_token() };
     let ended = session.run(incoming, &outgoing).await;
     let Some(refusal) = ended.end.refusal() else { return };

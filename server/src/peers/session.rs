@@ -95,20 +95,8 @@ impl Session<'_> {
         };
         let first = first.ok_or(End::Closed)?.map_err(End::broken)?;
         let mut hello = wire::hello(first).map_err(End::BadHello)?;
-        hello.address = self.address_of(&hello.address);
+        hello.address = address_of(&hello.address, self.remote, self.dialed);
         Ok(hello)
-    }
-
-    /// Where the other server is: as it says, with the host that we see where it names none.
-    fn address_of(&self, told: &str) -> String {
-        match told {
-            "" => self.dialed.map_or_else(|| self.remote.to_string(), |dialed| dialed.to_string()),
-            port if port.starts_with(':') => match port[1..].parse() {
-                Ok(port) => SocketAddr::new(self.remote, port).to_string(),
-                Err(_) => self.remote.to_string(),
-            },
-            whole => whole.to_owned(),
-        }
     }
 
     async fn replicate(&self, hello: &Hello, incoming: Incoming, outgoing: &Outgoing) -> End {
@@ -253,5 +241,50 @@ impl std::fmt::Display for End {
             Self::LateHello => f.write_str("no hello within five seconds"),
             Self::Faulty(fault) => fault.fmt(f),
         }
+    }
+}
+
+/// Where the other server is: as it says, with the host that we see where it names none.
+fn address_of(told: &str, remote: IpAddr, dialed: Option<SocketAddr>) -> String {
+    match told {
+        "" => dialed.map_or_else(|| remote.to_string(), |dialed| dialed.to_string()),
+        port if port.starts_with(':') => match port[1..].parse() {
+            Ok(port) => SocketAddr::new(remote, port).to_string(),
+            Err(_) => remote.to_string(),
+        },
+        whole => whole.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_is_where_it_says_or_where_it_was_seen() {
+        let (remote, dialed) = ("10.0.0.1".parse().unwrap(), Some("10.0.0.1:99".parse().unwrap()));
+        let table = [
+            ("b.example:1", None, "b.example:1"),
+            (":8761", None, "10.0.0.1:8761"),
+            (":8761", dialed, "10.0.0.1:8761"),
+            ("", dialed, "10.0.0.1:99"),
+            ("", None, "10.0.0.1"),
+            (":many", None, "10.0.0.1"),
+        ];
+        for (told, dialed, expected) in table {
+            assert_eq!(address_of(told, remote, dialed), expected, "{told}");
+        }
+    }
+
+    #[test]
+    fn what_was_made_while_reading_is_no_word_of_the_transport() {
+        let unreadable = |status| matches!(End::broken(status), End::Unreadable(_));
+        assert!(unreadable(Status::out_of_range("too long")) && unreadable(Status::internal("no message")));
+        let mut broken = Status::internal("stream error");
+        broken.set_source(Arc::new(std::io::Error::other("reset")));
+        assert!(!unreadable(broken));
+        assert!(
+            !unreadable(Status::unavailable("gone")) && !unreadable(Refusal::BrokenStream.status("told"))
+        );
     }
 }

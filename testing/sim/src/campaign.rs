@@ -91,8 +91,7 @@ impl Campaign {
     pub fn run(&self, tell: &(dyn Fn(&Failure) + Sync)) -> Tally {
         let next = AtomicU64::new(0);
         let tallies: Vec<Tally> = std::thread::scope(|scope| {
-            let workers: Vec<_> =
-                (0..self.threads).map(|_| scope.spawn(|| self.work(&next, tell))).collect();
+            let workers: Vec<_> = (0..self.threads).map(|_| scope.spawn(|| self.work(&next, tell))).collect();
             workers.into_iter().filter_map(|worker| worker.join().ok()).collect()
         });
         tallies.into_iter().fold(Tally::default(), Tally::and)

@@ -197,7 +197,9 @@ impl Client {
         }
         self.failures = 0;
         match (self.phase, answer) {
-            (Phase::Registering, Answer::Registered { applied, version }) => self.registered(applied, version),
+            (Phase::Registering, Answer::Registered { applied, version }) => {
+                self.registered(applied, version)
+            }
             (Phase::Registered, Answer::Renewed) => Next::Renew,
             (Phase::Registered, Answer::NotFound | Answer::Outdated) => {
                 self.phase = Phase::Registering;

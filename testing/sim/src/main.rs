@@ -3,7 +3,9 @@
 
 use std::process::ExitCode;
 
-use heureka_sim::{Campaign, Failure, Plan, Tally, Temper, Trace, arm, disarm, explain, judge, regressions, run};
+use heureka_sim::{
+    Campaign, Failure, Plan, Tally, Temper, Trace, arm, disarm, explain, judge, regressions, run,
+};
 
 fn main() -> ExitCode {
     match arguments() {
@@ -15,7 +17,8 @@ fn main() -> ExitCode {
     }
 }
 
-const USAGE: &str = "usage: sim [--seeds N] [--first N] [--threads N] [--temper NAME] [--bug N|all] [--keep-going]
+const USAGE: &str =
+    "usage: sim [--seeds N] [--first N] [--threads N] [--temper NAME] [--bug N|all] [--keep-going]
        sim --seed N [--temper NAME] [--bug N] [--key N]";
 
 struct Arguments {

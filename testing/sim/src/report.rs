@@ -43,7 +43,11 @@ impl fmt::Display for Report {
         writeln!(f, "tier T2, seed {}, {:?}: {invariant} broken", self.seed, self.plan.temper)?;
         writeln!(f, "at {:.3} s, n{node}, k{key} ({name}): {text}", *at as f64 / 1_000.0)?;
         writeln!(f, "shape: {:?}", self.plan.shape)?;
-        writeln!(f, "preservation {:?}, skews {:?}, apart {:?}", self.plan.preservation, self.plan.skews, self.plan.apart)?;
+        writeln!(
+            f,
+            "preservation {:?}, skews {:?}, apart {:?}",
+            self.plan.preservation, self.plan.skews, self.plan.apart
+        )?;
         writeln!(f, "what is left of the plan:")?;
         for fault in &self.plan.faults {
             writeln!(f, "  {:>9.3} {:?}", fault.at as f64 / 1_000.0, fault.what)?;
@@ -53,7 +57,14 @@ impl fmt::Display for Report {
         }
         for client in &self.plan.clients {
             for act in &client.acts {
-                writeln!(f, "  {:>9.3} k{} {:?} {:?}", act.at as f64 / 1_000.0, client.key, client.kind, act.what)?;
+                writeln!(
+                    f,
+                    "  {:>9.3} k{} {:?} {:?}",
+                    act.at as f64 / 1_000.0,
+                    client.key,
+                    client.kind,
+                    act.what
+                )?;
             }
         }
         writeln!(f, "the last that happened to the key:")?;

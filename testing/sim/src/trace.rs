@@ -110,19 +110,29 @@ fn brief(frame: &Frame) -> String {
             format!("records [{}] to {}{complete}", items.join(", "), records.revision)
         }
         Frame::Renewals(renewals) => {
-            let ages: Vec<String> =
-                renewals.beats.iter().map(|beat| format!("{}:{}", beat.handle, beat.age.as_millis())).collect();
+            let ages: Vec<String> = renewals
+                .beats
+                .iter()
+                .map(|beat| format!("{}:{}", beat.handle, beat.age.as_millis()))
+                .collect();
             let bound: Vec<String> =
                 renewals.bindings.iter().map(|bound| format!("{}={}", bound.handle, bound.key)).collect();
             format!("renewals [{}] {}", ages.join(" "), bound.join(" "))
         }
-        Frame::Hello(hello) => format!("hello {:x} {:?} ready {}", hello.boot & 0xffff, hello.applied, hello.ready),
+        Frame::Hello(hello) => {
+            format!("hello {:x} {:?} ready {}", hello.boot & 0xffff, hello.applied, hello.ready)
+        }
         Frame::Want(keys) => format!("want {}", names(keys)),
         Frame::Probe(keys) => format!("probe {}", names(keys)),
         Frame::Groups(groups) => format!("groups {}", groups.len()),
         Frame::Buckets(buckets) => format!("buckets {}", buckets.len()),
         Frame::Summary(summary) => format!("summary of {} reply {}", summary.buckets.len(), summary.reply),
-        Frame::Pull | Frame::State(_) | Frame::Ack(_) | Frame::Drain | Frame::Inspect(_) | Frame::Versions(_) => format!("{frame:?}"),
+        Frame::Pull
+        | Frame::State(_)
+        | Frame::Ack(_)
+        | Frame::Drain
+        | Frame::Inspect(_)
+        | Frame::Versions(_) => format!("{frame:?}"),
     }
 }
 

@@ -13,6 +13,7 @@ use tower::ServiceExt as _;
 
 use super::*;
 use crate::grpc::unknown_method;
+use crate::life::State;
 
 const REGISTRY: &str = "heureka.registry.v1.RegistryService";
 const DISCOVERY: &str = "heureka.registry.v1.DiscoveryService";
@@ -249,7 +250,7 @@ async fn health_follows_the_drain() {
         assert_eq!(check(service).await.unwrap(), SERVING, "{service}");
     }
     assert_eq!(check("unknown").await.unwrap_err().code(), Code::NotFound);
-    server.grpc.health.not_serving().await;
+    server.grpc.health.set(State::Draining).await;
     assert_eq!(check("").await.unwrap(), SERVING);
     assert_eq!(check(REGISTRY).await.unwrap(), NOT_SERVING);
     assert_eq!(check(DISCOVERY).await.unwrap(), NOT_SERVING);
@@ -268,6 +269,7 @@ async fn reflection_lists_the_services_in_both_versions() {
     let mut client = current::server_reflection_client::ServerReflectionClient::new(router.clone());
     let mut answers = client.server_reflection_info(stream::iter([request])).await.unwrap().into_inner();
     let answer = format!("{:?}", answers.message().await.unwrap());
+    assert!(answer.contains("heureka.registry.admin.v1.AdminService"));
     assert!(answer.contains(REGISTRY) && answer.contains(DISCOVERY) && answer.contains("grpc.health.v1"));
 
     let symbol = former::server_reflection_request::MessageRequest::FileContainingSymbol(REGISTRY.into());

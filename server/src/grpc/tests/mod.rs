@@ -1,8 +1,10 @@
 //! The surface against the real core, without a socket: generated clients call the router itself, and the clock
 //! is tokio's paused one.
 
+mod admin;
 mod discovery;
 mod edge;
+mod life;
 mod registrar;
 mod transport;
 mod watch;
@@ -19,7 +21,9 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use super::{Deps, Grpc, Identity, Limits};
+use super::{Deps, Grpc, Identity, Limits, Office};
+use crate::drain::Request;
+use crate::life::{Cluster, Life, Rules};
 
 const SEEDS: Seeds = Seeds { boot: 77, hash: 1, shuffle: 2 };
 
@@ -36,7 +40,9 @@ impl Clock for PausedClock {
 struct Server {
     registry: Arc<Registry>,
     clock: Arc<PausedClock>,
+    life: Arc<Life>,
     drain: CancellationToken,
+    office: Office,
     grpc: Grpc,
 }
 
@@ -46,19 +52,42 @@ impl Server {
     }
 
     async fn with(config: Config, limits: Limits, seeds: Seeds, cluster: &str) -> Self {
+        Self::with_peers(Cluster::alone(), Rules::default(), config, limits, seeds, cluster).await
+    }
+
+    /// A server among others.
+    async fn among(peers: Cluster, rules: Rules) -> Self {
+        Self::with_peers(peers, rules, Config::default(), Limits::default(), SEEDS, "blue").await
+    }
+
+    async fn with_peers(
+        peers: Cluster,
+        rules: Rules,
+        config: Config,
+        limits: Limits,
+        seeds: Seeds,
+        cluster: &str,
+    ) -> Self {
         let clock = Arc::new(PausedClock(tokio::time::Instant::now()));
         let registry = Arc::new(Registry::new(config, seeds, clock.now()));
         let drain = CancellationToken::new();
+        let office =
+            Office { cluster: peers, preserving: Arc::default(), request: Request::default(), store: None };
+        let life = Arc::new(Life::new(rules, office.cluster.seen.clone(), clock.clone()));
+        life.loaded(false);
         let deps = Deps {
             registry: registry.clone(),
             clock: clock.clone(),
             identity: Identity { cluster_id: cluster.into(), node_id: "n1".into() },
+            life: life.clone(),
             drain: drain.clone(),
             limits,
+            office: office.clone(),
+            proxies: Arc::new([]),
             counts: Arc::default(),
         };
         let grpc = Grpc::new(deps).await.unwrap();
-        Self { registry, clock, drain, grpc }
+        Self { registry, clock, life, drain, office, grpc }
     }
 
     fn writer(&self) -> RegistryServiceClient<axum::Router> {

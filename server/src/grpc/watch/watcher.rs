@@ -6,6 +6,7 @@ mod marks;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use heureka_model::{Mono, Now};
@@ -20,13 +21,14 @@ use self::collect::Collected;
 use super::batch::Waiting;
 use super::spec::{Opening, Spec, expired};
 use crate::grpc::core::Core;
-use crate::grpc::seats::{Watches, count};
+use crate::grpc::seats::{Sitter, Watches, count};
 use crate::grpc::status::{Fault, Reason};
 
 /// A subscription and how much of it was told.
 pub(in crate::grpc) struct Watcher {
     core: Arc<Core>,
     watches: Arc<Watches>,
+    sitter: Arc<Sitter>,
     spec: Spec,
     subscription: Subscription,
     stage: Stage,
@@ -69,6 +71,7 @@ impl Watcher {
         spec: Spec,
         leaving: CancellationToken,
         watches: Arc<Watches>,
+        sitter: Arc<Sitter>,
     ) -> Self {
         let registry = &core.registry;
         let subscription = Subscription::new(registry, spec.selectors.clone(), spec.opening.start);
@@ -87,6 +90,7 @@ impl Watcher {
             now: core.now(),
             core,
             watches,
+            sitter,
             spec,
             left_alone: Box::pin(leaving.clone().cancelled_owned()),
             leaving,
@@ -99,6 +103,7 @@ impl Watcher {
     /// for during much longer has a client without room.
     pub(super) async fn next(&mut self) -> Outcome {
         while self.stage != Stage::Over {
+            self.sitter.told.store(self.told, Ordering::Relaxed);
             if self.is_stalled() {
                 return self.stalled();
             }

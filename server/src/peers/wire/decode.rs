@@ -222,7 +222,7 @@ impl Reader<'_> {
     }
 }
 
-fn record(wire: pb::Record, limits: &Limits) -> Result<Outgoing, Invalid> {
+pub(crate) fn record(wire: pb::Record, limits: &Limits) -> Result<Outgoing, Invalid> {
     let key = key(wire.key, limits)?;
     let content = wire.content.ok_or_else(|| Invalid::missing("content"))?;
     let (overlay_stamp, overlay) = wire.overlay.map_or(Ok(Default::default()), operators)?;

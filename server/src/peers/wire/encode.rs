@@ -83,7 +83,7 @@ fn records(sent: Records) -> Vec<Kind> {
     kinds
 }
 
-fn record(sent: Outgoing) -> pb::Record {
+pub(crate) fn record(sent: Outgoing) -> pb::Record {
     let Outgoing { state: KeyState { key, owner, overlay_stamp, overlay }, age, beaten } = sent;
     pb::Record {
         key: Some(key.into()),

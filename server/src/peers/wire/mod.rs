@@ -9,8 +9,8 @@ mod encode;
 
 use std::time::Duration;
 
-pub(crate) use decode::{decode, hello};
-pub(crate) use encode::encode;
+pub(crate) use decode::{decode, hello, record as record_of};
+pub(crate) use encode::{encode, record as wire_record};
 
 /// Size of a message that is sent, unless a single record is larger.
 pub(crate) const FRAME_BYTES: usize = 256 << 10;

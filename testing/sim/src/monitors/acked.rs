@@ -5,7 +5,7 @@ use heureka_model::Stamp;
 use super::{Findings, Served};
 use crate::client::{Answer, Client, Phase, Verb};
 use crate::observe::Transition;
-use crate::plan::{Fault, Hostility, Kind, Plan};
+use crate::plan::{ClientPlan, Fault, Hostility, Kind, Plan};
 use crate::world::{Pending, View};
 
 /// The highest version of each key that each server ever had, over all its lives.
@@ -13,8 +13,8 @@ pub(crate) struct Acked {
     had: Vec<Vec<(u64, Stamp)>>,
     /// Servers were told lies about positions, which they cannot tell from the truth.
     lied_to: bool,
-    /// Keys of which a request of an older process came after the younger one's: an Eureka stamp does not tell them
-    /// apart, and the older one wins if its clock was ahead.
+    /// Keys of which a stamp does not tell an older process from the younger one: its clock was ahead, and its request
+    /// came late or elsewhere. Theirs is the content of the older one until they change.
     haunted: Vec<bool>,
     /// Content that was acknowledged to each client, and when.
     content: Vec<Option<(u64, u64)>>,
@@ -28,7 +28,7 @@ impl Acked {
         Self {
             had: vec![vec![(0, Stamp::default()); plan.shape.clients]; plan.shape.nodes],
             lied_to: plan.faults.iter().any(|fault| lie(&fault.what)),
-            haunted: vec![false; plan.shape.clients],
+            haunted: plan.clients.iter().map(ClientPlan::sets_back_its_stamp).collect(),
             content: vec![None; plan.shape.clients],
         }
     }

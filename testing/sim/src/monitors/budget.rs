@@ -25,7 +25,10 @@ pub(crate) struct Budget {
 
 impl Budget {
     pub(crate) fn new(plan: &Plan) -> Self {
-        Self { removed: vec![VecDeque::new(); plan.shape.nodes], held: vec![VecDeque::new(); plan.shape.nodes] }
+        Self {
+            removed: vec![VecDeque::new(); plan.shape.nodes],
+            held: vec![VecDeque::new(); plan.shape.nodes],
+        }
     }
 
     pub(crate) fn started(&mut self, node: usize) {

@@ -10,6 +10,9 @@ use crate::world::{Linked, View};
 /// A lease that ran out is gone after so long, where nothing disturbs: a scan, a probe, a late tick.
 const SLACK: u64 = 5_000;
 
+/// The end of a pause is known to the event that ends it only.
+const HASTE: u64 = 10;
+
 pub(crate) fn transition(signs: &Signs, view: &View<'_>, change: &Transition, findings: &mut Findings) {
     if change.after.life != Life::Expired || change.by == By::Start {
         return;
@@ -28,7 +31,7 @@ fn own_removal(signs: &Signs, view: &View<'_>, change: &Transition, findings: &m
     let own = change.after.written.boot == view.servers[change.node].boot();
     let Some(sign) = signs.direct(change.node, change.key).filter(|_| own) else { return };
     let age = view.servers[change.node].lease_clock(view.at).saturating_sub(sign.lease);
-    if age <= view.shape().lease {
+    if age + HASTE <= view.shape().lease {
         let text = format!("removed {age} ms after its owner renewed it here");
         findings.report("I5", view, change.node, change.key, text);
     }
@@ -83,7 +86,8 @@ fn visible(signs: &Signs, view: &View<'_>, streams: &[Linked], findings: &mut Fi
                     && view.live(far, key).is_none()
                     && view.unchanged(near, key, SETTLED)
                     && view.unchanged(far, key, SETTLED);
-                let heard = signs.direct(near, key).is_some_and(|sign| view.at - sign.at < view.shape().lease);
+                let heard =
+                    signs.direct(near, key).is_some_and(|sign| view.at - sign.at < view.shape().lease);
                 if steady && heard {
                     let text = format!("its owner renews it at n{near}, and it is not shown here");
                     findings.report("I1", view, far, key, text);

@@ -37,9 +37,9 @@ impl Signs {
     }
 
     pub(crate) fn transition(&mut self, change: &Transition) {
-        let was_live = change.before.is_some_and(|before| before.is_live());
-        if !was_live && let Some(sign) = &mut self.direct[change.node][change.key] {
-            sign.beaten = false;
+        // Signs of an instance that is gone say nothing of the next one.
+        if !change.after.is_live() {
+            self.direct[change.node][change.key] = None;
         }
     }
 

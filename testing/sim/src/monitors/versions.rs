@@ -28,7 +28,10 @@ impl Versions {
         let said = (after.life, after.said);
         let known = *self.owners.entry((change.key, after.owner, after.written)).or_insert(said);
         if known != said {
-            let text = format!("version ({}, {:?}) says two things: {known:?} and {said:?}", after.owner, after.written);
+            let text = format!(
+                "version ({}, {:?}) says two things: {known:?} and {said:?}",
+                after.owner, after.written
+            );
             findings.report("I9", view, change.node, change.key, text);
         }
     }

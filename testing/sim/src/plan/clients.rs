@@ -31,6 +31,17 @@ pub struct ClientPlan {
     pub acts: Vec<At<Act>>,
 }
 
+impl ClientPlan {
+    /// Whether a younger process of it may write an older stamp than its elder did.
+    #[must_use]
+    pub fn sets_back_its_stamp(&self) -> bool {
+        let back = |act: &At<Act>| {
+            matches!(act.what, Act::Cycle { step } | Act::Replace { step, .. } if step < 0)
+        };
+        self.kind == Kind::Eureka && self.acts.iter().any(back)
+    }
+}
+
 /// What a client does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
@@ -117,7 +128,8 @@ pub(super) fn operations(plan: &Plan, rng: &mut Rng) -> Vec<At<Operation>> {
         operations.push(At { at, what: operation(plan, rng) });
         if rng.chance(300) {
             // Somebody else has the same idea elsewhere.
-            let what = Operation { node: rng.index(plan.shape.nodes), ..operations[operations.len() - 1].what };
+            let what =
+                Operation { node: rng.index(plan.shape.nodes), ..operations[operations.len() - 1].what };
             operations.push(At { at: at + rng.within(0, 5), what });
         }
     }

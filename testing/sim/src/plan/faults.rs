@@ -145,10 +145,15 @@ pub(super) fn of(plan: &Plan, rng: &mut Rng) -> Vec<At<Fault>> {
     let mut faults = match plan.temper {
         Temper::Calm | Temper::ScaleIn => Vec::new(),
         Temper::Gentle => gentle(plan, rng),
-        Temper::Blackout => vec![At { at: 20_000, what: Fault::Silence { lasts: rng.within(20_000, 100_000) } }],
+        Temper::Blackout => {
+            vec![At { at: 20_000, what: Fault::Silence { lasts: rng.within(20_000, 100_000) } }]
+        }
         Temper::Outlast => {
             let mut faults = rough(plan, rng);
             faults.push(outlast(plan, rng));
+            // What is told again after it was forgotten cannot be told from news.
+            let replay = |fault: &Fault| matches!(fault, Fault::Hostile { what: Hostility::Replay, .. });
+            faults.retain(|fault| !replay(&fault.what));
             faults
         }
         Temper::Rough | Temper::Coarse | Temper::Crowd => rough(plan, rng),

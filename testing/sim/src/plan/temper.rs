@@ -126,7 +126,8 @@ impl Temper {
     pub(super) fn preservation(self, rng: &mut Rng) -> PreservationMode {
         match self {
             Self::ScaleIn | Self::Blackout => PreservationMode::Budget,
-            Self::Calm | Self::Gentle => PreservationMode::Off,
+            // Who holds lapsed leases on purpose is believed, also of what others have forgotten.
+            Self::Calm | Self::Gentle | Self::Outlast => PreservationMode::Off,
             _ if rng.chance(500) => PreservationMode::Budget,
             _ => PreservationMode::Off,
         }

@@ -4,7 +4,7 @@ use heureka_model::Stamp;
 use heureka_registry::replication::{Applied, Bucket, BucketEntries, DigestEntry, Frame, Summary};
 
 use super::{Event, Health, World};
-use crate::plan::{Fault, Hostility};
+use crate::plan::{Fault, Hostility, Temper};
 
 /// A year in milliseconds, and some.
 const YEARS: u64 = 40_000_000_000;
@@ -63,7 +63,10 @@ impl World<'_> {
                 self.servers[node].skew += step;
                 self.come_back(node, index, warm.is_some());
             }
-            Fault::Restart { node, .. } => self.come_back(node, index, true),
+            Fault::Restart { node, .. } => {
+                // Old knowledge looks fresh, so it must not be older than what the others remember.
+                self.come_back(node, index, self.plan.temper != Temper::Outlast);
+            }
             Fault::Unreachable { node, .. } => self.unreachable[node] -= 1,
             Fault::Silence { .. } => self.silent -= 1,
             Fault::Cut { .. } | Fault::Flap { .. } | Fault::Step { .. } | Fault::Hostile { .. } => {}
@@ -79,7 +82,9 @@ impl World<'_> {
         };
         match *fault {
             Fault::Partition { .. } | Fault::Silence { .. } => (0..self.plan.shape.nodes).for_each(touch),
-            Fault::Cut { one, other, .. } | Fault::Flap { one, other, .. } => [one, other].into_iter().for_each(touch),
+            Fault::Cut { one, other, .. } | Fault::Flap { one, other, .. } => {
+                [one, other].into_iter().for_each(touch)
+            }
             Fault::Slow { from, to, .. } | Fault::Hostile { from, to, .. } => {
                 [from, to].into_iter().for_each(touch);
             }
@@ -141,7 +146,9 @@ impl World<'_> {
 
     /// A server says that it leaves, tells what it has to tell, and leaves.
     fn leave(&mut self, node: usize, index: usize) {
-        let Some(core) = self.servers[node].core.clone().filter(|_| self.servers[node].is_up()) else { return };
+        let Some(core) = self.servers[node].core.clone().filter(|_| self.servers[node].is_up()) else {
+            return;
+        };
         core.replicator.drain();
         self.pump_all(node);
         self.servers[node].memorize(&self.plan.shape, self.at);
@@ -226,7 +233,9 @@ impl World<'_> {
             Hostility::Reorder => wire.shuffle(&mut self.evil),
             Hostility::Double => {
                 let first = wire.first_mut().cloned();
-                first.into_iter().for_each(|frame| drop(wire.send(frame, self.at, 1, None)));
+                if let Some(frame) = first {
+                    wire.send(frame, self.at, 1, None);
+                }
             }
             _ => wire.first_mut().into_iter().for_each(truncate),
         }

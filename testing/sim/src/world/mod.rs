@@ -285,7 +285,8 @@ impl<'a> World<'a> {
         self.become_ready(node);
         self.close_silent(node);
         self.pump_all(node);
-        let late = if self.servers[node].rng.chance(20) { self.servers[node].rng.within(0, 1_900) } else { 0 };
+        let late =
+            if self.servers[node].rng.chance(20) { self.servers[node].rng.within(0, 1_900) } else { 0 };
         self.schedule(at + 1_000 + late, Event::Tick { node, life });
     }
 
@@ -295,7 +296,8 @@ impl<'a> World<'a> {
         let server = &self.servers[node];
         let Some(core) = &server.core else { return };
         let waited = self.at - server.started >= PATIENCE;
-        let alone = !core.replicator.peers(server.now(self.shape(), self.at)).iter().any(|peer| peer.state.ready);
+        let alone =
+            !core.replicator.peers(server.now(self.shape(), self.at)).iter().any(|peer| peer.state.ready);
         if !core.replicator.is_ready() && (core.replicator.is_synced() || (waited && alone)) {
             core.replicator.set_ready(true);
         }
@@ -354,7 +356,8 @@ impl<'a> World<'a> {
 
     fn fold(&mut self, transition: &Transition) {
         let Transition { at, node, key, after, .. } = transition;
-        let words = [*at, *node as u64, *key as u64, after.life as u64, after.owner, after.written.clock, after.said];
+        let words =
+            [*at, *node as u64, *key as u64, after.life as u64, after.owner, after.written.clock, after.said];
         words.into_iter().for_each(|word| self.fold.word(word));
         self.fold.word(after.overlay_stamp.clock);
     }

@@ -219,7 +219,9 @@ impl World<'_> {
     pub(super) fn operate(&mut self, operation: usize) {
         let planned = self.plan.operations[operation].what;
         let (node, number) = (planned.node, planned.key);
-        let Some(core) = self.servers[node].core.clone().filter(|_| self.servers[node].is_up()) else { return };
+        let Some(core) = self.servers[node].core.clone().filter(|_| self.servers[node].is_up()) else {
+            return;
+        };
         let now = self.servers[node].now(self.shape(), self.at);
         let name = key(number, self.shape().apps);
         let done = match planned.what {
@@ -271,7 +273,13 @@ fn register(
     })
 }
 
-fn renew(registry: &Registry, key: KeyRef<'_>, beat: Beat, origin: &Origin, now: heureka_model::Now) -> Answer {
+fn renew(
+    registry: &Registry,
+    key: KeyRef<'_>,
+    beat: Beat,
+    origin: &Origin,
+    now: heureka_model::Now,
+) -> Answer {
     registry.renew(key, beat, None, origin, now).map_or_else(Answer::from, |_| Answer::Renewed)
 }
 

@@ -166,17 +166,19 @@ impl Server {
 
     /// Its lease clock, as it should be.
     pub(crate) fn lease_clock(&self, at: u64) -> u64 {
-        self.mono(at).saturating_sub(self.paused)
+        self.mono(at).saturating_sub(self.paused + self.late(at))
+    }
+
+    /// By how much the next tick is late, if that is a pause.
+    fn late(&self, at: u64) -> u64 {
+        let late = (self.mono(at) - self.ticked).saturating_sub(1_000);
+        if late > PAUSED { late } else { 0 }
     }
 
     /// Notes a tick, and the pause that it ends.
     pub(crate) fn note_tick(&mut self, at: u64) {
-        let mono = self.mono(at);
-        let late = (mono - self.ticked).saturating_sub(1_000);
-        if late > PAUSED {
-            self.paused += late;
-        }
-        self.ticked = mono;
+        self.paused += self.late(at);
+        self.ticked = self.mono(at);
     }
 
     pub(crate) fn is_up(&self) -> bool {

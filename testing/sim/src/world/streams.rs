@@ -42,7 +42,8 @@ impl World<'_> {
             return self.servers[node].waiting.push(Event::Dial { node, peer, life });
         }
         let connected = self.streams.values().any(|stream| {
-            stream.is_between(node, peer) && stream.end_of(node).is_some_and(|end| stream.ends[end].link.is_some())
+            stream.is_between(node, peer)
+                && stream.end_of(node).is_some_and(|end| stream.ends[end].link.is_some())
         });
         if connected {
             self.servers[node].failures[peer] = 0;
@@ -82,7 +83,7 @@ impl World<'_> {
         let (from, to) = (stream.ends[end].node, stream.ends[1 - end].node);
         self.trace.frame(self.at, from, to, &frame);
         if let Frame::State(state) = &frame {
-            self.servers[from].root = Some((state.root, self.at));
+            self.servers[from].root = state.root.map(|root| (root, self.at)).or(self.servers[from].root);
         }
         let rate = self.lines.rate(from, to);
         let arrives = stream.wires[end].send(frame, self.at, latency, rate);

@@ -67,7 +67,8 @@ impl<'a> View<'a> {
         let mut up = self.up();
         let first = up.next()?;
         for node in up {
-            let shown = |node, key| self.live(node, key).map(|seen| (seen.version(), seen.overlay, seen.said));
+            let shown =
+                |node, key| self.live(node, key).map(|seen| (seen.version(), seen.overlay, seen.said));
             let differs = |key: &usize| shown(first, *key) != shown(node, *key);
             if let Some(key) = (0..self.shape().clients).find(differs) {
                 return Some((first, node, key));

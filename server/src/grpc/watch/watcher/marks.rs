@@ -1,5 +1,6 @@
 //! Events other than changes: tokens with their digests, notices, the goodbye.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -83,11 +84,15 @@ impl Watcher {
         if !self.holds_the_set() {
             return None;
         }
-        if selectors.is_by_app() || !self.core.is_long(selectors) {
-            return self.subscription.digest(&self.core.registry).map(Into::into);
-        }
-        // In a box, so that a watcher that waits is no larger for it.
-        Box::pin(self.long_digest()).await.map(Into::into)
+        let digest = if selectors.is_by_app() || !self.core.is_long(selectors) {
+            self.subscription.digest(&self.core.registry)
+        } else {
+            // In a box, so that a watcher that waits is no larger for it.
+            Box::pin(self.long_digest()).await
+        };
+        let digest = v1::SetDigest::from(digest?);
+        self.sitter.instances.store(digest.instance_count.unsigned_abs(), Ordering::Relaxed);
+        Some(digest)
     }
 
     /// A digest for which every instance may have to be looked at.
