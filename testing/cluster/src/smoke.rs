@@ -103,7 +103,7 @@ async fn partition(trial: &mut Trial) -> anyhow::Result<()> {
     trial.natives[3].cancel().await?;
     trial.natives[4].cancel().await?;
     sleep(PARTITION.saturating_sub(begun.elapsed())).await;
-    trial.agree("n0 is cut off", &[1, 2]).await?;
+    trial.agree_alone("n1 and n2, without n0", &[1, 2]).await?;
     trial.cluster.heal();
     trial.agree("n0 is reached again", &ALL).await.map(drop)
 }

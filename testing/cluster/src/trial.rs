@@ -118,6 +118,13 @@ impl Trial {
         Ok(took)
     }
 
+    /// The same of servers that others cannot reach: what was promised elsewhere is none of theirs.
+    pub(crate) async fn agree_alone(&self, when: &str, which: &[usize]) -> anyhow::Result<()> {
+        let (took, shown) = self.cluster.agree(which, AGREE).await.with_context(|| when.to_owned())?;
+        self.say(format_args!("{when}: {} instances, equal after {}", shown.len(), seconds(took)));
+        Ok(())
+    }
+
     /// Prints a line with the time since the beginning.
     pub(crate) fn say(&self, line: impl std::fmt::Display) {
         say(format_args!("{:>7}  {line}", seconds(self.begun.elapsed())));

@@ -93,7 +93,7 @@ impl Clock for Skipping {
 /// The server as its binary has it. `role` stands for the name of the program.
 fn node(role: &[OsString]) -> io::Result<()> {
     let args = Args::read(role.iter().cloned()).map_err(io::Error::other)?;
-    let sources = args.sources(std::env::vars_os().collect()).map_err(io::Error::other)?;
+    let sources = args.sources(std::env::vars_os().collect());
     let config = Config::load(&sources).map_err(io::Error::other)?;
     let lines = LineBudget::new(config.log.max_lines_per_second);
     telemetry::install(&config.log, lines.clone());

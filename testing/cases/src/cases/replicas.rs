@@ -61,6 +61,8 @@ pub(super) async fn kept_override(bench: &Bench) -> anyhow::Result<String> {
     quiet("override", &cluster.node(0).rest.put("/KEEP/k1/status?value=UP").await?, 200)?;
     for node in 0..2 {
         shows(&cluster, node, "KEEP", "k1", "UP").await?;
+    }
+    for node in 0..2 {
         let rest = &cluster.node(node).rest;
         eventually(format!("k1 expires on n{node}"), 10 * SECOND, || async {
             Ok(rest.status("KEEP", "k1").await?.is_empty())
