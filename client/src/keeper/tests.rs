@@ -269,7 +269,10 @@ async fn a_renewal_that_finds_its_server_leaving_goes_to_the_other_and_nobody_is
         assert_eq!(healthy.calls()[0].0, leaving.calls()[1].0);
         lease.set_status(Status::Down);
         healthy.arrived(2).await;
-        assert_eq!((leaving.names(), healthy.names()), (vec!["register", "renew"], vec!["renew", "register"]));
+        assert_eq!(
+            (leaving.names(), healthy.names()),
+            (vec!["register", "renew"], vec!["renew", "register"])
+        );
         assert_eq!(lease.state().fault, None);
     }
 }

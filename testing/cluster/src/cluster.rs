@@ -21,6 +21,8 @@ use crate::wire::{Fault, Wire};
 
 /// Longest time for servers to be ready and have streams to each other.
 const MEET: Duration = Duration::from_secs(20);
+/// How long the first servers wait for one that is ready: there is none.
+const FIRST_WAIT: &str = "1s";
 /// Longest time for a server to be gone that was killed.
 const GONE: Duration = Duration::from_secs(10);
 /// Time between two looks at what servers hold.
@@ -103,7 +105,7 @@ impl Layout {
     pub async fn start(self) -> anyhow::Result<Cluster> {
         let mut cluster = Cluster::prepare(self).await?;
         let all: Vec<usize> = (0..cluster.len()).collect();
-        cluster.restart(&all).await?;
+        cluster.launch(&all, &[("startup.peer_wait", FIRST_WAIT)]).await?;
         cluster.meet(&all).await?;
         Ok(cluster)
     }
@@ -164,7 +166,11 @@ impl Cluster {
     /// # Errors
     /// One does not start.
     pub async fn restart(&mut self, which: &[usize]) -> anyhow::Result<()> {
-        let started = try_join_all(which.iter().map(|node| self.start(*node))).await?;
+        self.launch(which, &[]).await
+    }
+
+    async fn launch(&mut self, which: &[usize], settings: &[(&str, &str)]) -> anyhow::Result<()> {
+        let started = try_join_all(which.iter().map(|node| self.start(*node, settings))).await?;
         for (node, server) in which.iter().zip(started) {
             self.lead_to(*node, Some(server.address));
             self.nodes[*node].server = Some(server);
@@ -172,7 +178,7 @@ impl Cluster {
         Ok(())
     }
 
-    async fn start(&self, node: usize) -> anyhow::Result<Server> {
+    async fn start(&self, node: usize, further: &[(&str, &str)]) -> anyhow::Result<Server> {
         let name = &self.nodes[node].name;
         let mut arguments = vec!["--node-id".to_owned(), name.clone(), "--cluster".into(), "trial".into()];
         for to in (0..self.len()).filter(|to| *to != node) {
@@ -184,7 +190,8 @@ impl Cluster {
         }
         let door = self.nodes[node].door.address.to_string();
         let settings = self.layout.settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-        let settings: Vec<_> = settings.chain([("peer.advertise", door.as_str())]).collect();
+        let settings = settings.chain([("peer.advertise", door.as_str())]).chain(further.iter().copied());
+        let settings: Vec<_> = settings.collect();
         let started = self.layout.program.start_with(&arguments, &settings).await;
         started.with_context(|| format!("server {name}"))
     }
