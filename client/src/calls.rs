@@ -79,13 +79,15 @@ impl<T: Transport> Calls<T> {
         })
     }
 
-    /// Renews on one server what was registered with this version of the owner.
+    /// Renews on one server what was registered with this version of the owner, and on another when that one cannot
+    /// answer and there is one that may: a server that leaves costs nobody a renewal.
     pub(crate) async fn renew(&self, key: &InstanceKey, owner: u64) -> Result<Renewed, Error> {
-        let writer = Some(self.writer().at(owner));
-        let message = v1::RenewRequest { key: Some(key.clone().into()), writer, status: 0 };
         let until = self.deadline();
-        let request = request(message, until);
-        let response = self.once(until, |mut registry| async move { registry.renew(request).await }).await?;
+        let mut answer = self.renew_once(key, owner, until).await;
+        if answer.as_ref().is_err_and(is_servers_fault) && self.has_another(until) {
+            answer = self.renew_once(key, owner, until).await;
+        }
+        let response = answer?;
         let next = response.next_renewal_in.unwrap_or_default();
         Ok(Renewed {
             override_status: status("status_override", response.status_override)?,
@@ -118,6 +120,18 @@ impl<T: Transport> Calls<T> {
             Err(refused) if self.is_raised(key, refused) => self.cancel_once(key, until).await,
             _ => first,
         }
+    }
+
+    async fn renew_once(&self, key: &InstanceKey, owner: u64, until: Instant) -> Answer<v1::RenewResponse> {
+        let writer = Some(self.writer().at(owner));
+        let message = v1::RenewRequest { key: Some(key.clone().into()), writer, status: 0 };
+        let request = request(message, until);
+        self.once(until, |mut registry| async move { registry.renew(request).await }).await
+    }
+
+    /// Whether a server is left that may be called now, and time to do so.
+    fn has_another(&self, until: Instant) -> bool {
+        self.servers.quarantine().is_zero() && Instant::now() < until
     }
 
     /// The next write of a key.

@@ -16,7 +16,7 @@ use crate::{Error, Transport};
 /// Keeps an instance registered; [`Client::register`](crate::Client::register) returns it.
 ///
 /// * It renews in the background, a little before the server expects it, and never later than the terms in force
-///   say.
+///   say. A renewal that finds its server leaving or gone is made again at once where there is another.
 /// * When a server no longer knows the instance (it restarted) or knows an older state of it, it registers again
 ///   after a random part of a sixth of the interval, at most 5 s, so that a fleet does not come back at one moment.
 /// * What passes (no server answers, the registry is full) is waited out: 0.1 s doubled up to the renewal interval

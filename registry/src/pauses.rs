@@ -38,8 +38,8 @@ pub(crate) struct LeaseClock {
 /// Pauses in the order in which they came.
 #[derive(Debug, Default)]
 struct Pauses {
-    /// Lease time at which one began, and all that was paused before it.
-    begun: VecDeque<(Mono, Duration)>,
+    /// Lease time at which the clock went on after one, and all that was paused before it.
+    over: VecDeque<(Mono, Duration)>,
     total: Duration,
 }
 
@@ -85,25 +85,25 @@ impl LeaseClock {
         let late_ms = late.as_millis() as u64;
         // Whatever was heard after the last tick was heard before the pause: after it the tick is due at once.
         let due = BEGIN + ticked + PERIOD.as_millis() as u64 - self.paused_ms.load(Ordering::Relaxed);
-        pauses.note(Mono(due - 1), late);
+        pauses.note(Mono(due), late);
         self.ticked_ms.store(ticked + late_ms, Ordering::Relaxed);
         self.paused_ms.fetch_add(late_ms, Ordering::Release);
     }
 }
 
 impl Pauses {
-    /// Notes a pause that began at lease time `begun`.
-    fn note(&mut self, begun: Mono, length: Duration) {
-        if self.begun.len() == REMEMBERED {
-            self.begun.pop_front();
+    /// Notes a pause after which the clock goes on at lease time `over`.
+    fn note(&mut self, over: Mono, length: Duration) {
+        if self.over.len() == REMEMBERED {
+            self.over.pop_front();
         }
-        self.begun.push_back((begun, self.total));
+        self.over.push_back((over, self.total));
         self.total += length;
     }
 
     /// The monotonic time at which it was `lease` on the lease clock.
     fn true_time(&self, lease: Mono) -> Mono {
-        let after = self.begun.iter().find(|(begun, _)| lease <= *begun);
+        let after = self.over.iter().find(|(over, _)| lease < *over);
         lease.plus(after.map_or(self.total, |(_, before)| *before))
     }
 }
@@ -118,8 +118,8 @@ mod tests {
         assert_eq!(pauses.true_time(Mono(500)), Mono(500));
         pauses.note(Mono(1000), Duration::from_millis(300));
         pauses.note(Mono(2000), Duration::from_millis(50));
-        let times = [500, 1000, 1001, 2000, 2001].map(|lease| pauses.true_time(Mono(lease)).0);
-        assert_eq!(times, [500, 1000, 1301, 2300, 2351]);
+        let times = [500, 999, 1000, 1999, 2000].map(|lease| pauses.true_time(Mono(lease)).0);
+        assert_eq!(times, [500, 999, 1300, 2299, 2350]);
     }
 
     fn lease(at: u64) -> Mono {
@@ -150,10 +150,10 @@ mod tests {
     #[test]
     fn only_so_many_are_remembered() {
         let mut pauses = Pauses::default();
-        for begun in 0..1000 {
-            pauses.note(Mono(begun * 10), Duration::from_millis(1));
+        for over in 0..1000 {
+            pauses.note(Mono(over * 10), Duration::from_millis(1));
         }
-        assert_eq!(pauses.begun.len(), REMEMBERED);
+        assert_eq!(pauses.over.len(), REMEMBERED);
         assert_eq!(pauses.true_time(Mono(9991)), Mono(10991));
     }
 }

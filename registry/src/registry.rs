@@ -165,6 +165,11 @@ impl Registry {
         self.lease_clock.at(now.mono)
     }
 
+    /// How long this server has stood still in all.
+    pub(crate) fn paused(&self, now: Now) -> Duration {
+        now.mono.since(self.lease_clock.at(now.mono))
+    }
+
     /// The lease time at which something was heard that is `age` old by the clock without its pauses taken off.
     pub(crate) fn heard_at(&self, age: Duration, now: Now) -> Mono {
         let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);

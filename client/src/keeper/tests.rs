@@ -260,17 +260,21 @@ async fn a_server_that_asks_for_an_hour_holds_nothing_up_while_another_answers()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_and_a_new_status_go_to_the_server_that_did_not_ask_for_time() {
-    let (leaving, healthy) = (Desk::default(), Desk::default());
-    let lease = client_of(&leaving, &healthy).register(Instance::new(key("a"))).await.unwrap();
-    leaving.refuse([draining(Duration::from_hours(1))]);
-    leaving.arrived(2).await;
-    lease.states().filter(|state| state.fault.is_some()).next().await.unwrap();
-    let failed = Instant::now();
-    lease.set_status(Status::Down);
-    healthy.arrived(1).await;
-    assert_eq!((failed.elapsed(), healthy.names()), (Duration::ZERO, vec!["register"]));
-    assert_eq!(leaving.names(), ["register", "renew"]);
+async fn a_renewal_that_finds_its_server_leaving_goes_to_the_other_and_nobody_is_told() {
+    for status in [draining(Duration::from_hours(1)), unavailable()] {
+        let (leaving, healthy) = (Desk::default(), Desk::default());
+        let lease = client_of(&leaving, &healthy).register(Instance::new(key("a"))).await.unwrap();
+        leaving.refuse([status]);
+        healthy.arrived(1).await;
+        assert_eq!(healthy.calls()[0].0, leaving.calls()[1].0);
+        lease.set_status(Status::Down);
+        healthy.arrived(2).await;
+        assert_eq!(
+            (leaving.names(), healthy.names()),
+            (vec!["register", "renew"], vec!["renew", "register"])
+        );
+        assert_eq!(lease.state().fault, None);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -34,6 +34,8 @@ pub struct Link {
     drained: bool,
     /// The peer's digest differed so many times in a row.
     differing: u8,
+    /// Pauses of this server before the stream began.
+    paused: Duration,
 }
 
 impl Link {
@@ -43,6 +45,7 @@ impl Link {
         let applied = hello.applied.iter().find(|applied| applied.boot == boot);
         let sender = Sender::new(applied.map_or(0, |applied| applied.revision), &shared.registry, now);
         let inlet = Inlet::new(hello.boot);
+        let paused = shared.registry.paused(now);
         let mut link = Self {
             shared,
             id,
@@ -54,6 +57,7 @@ impl Link {
             told: 0,
             drained: false,
             differing: 0,
+            paused,
         };
         link.consider_pull(hello.ready);
         link
@@ -74,9 +78,13 @@ impl Link {
     /// Takes in a frame.
     ///
     /// # Errors
-    /// A frame that no server sends; the stream is to be closed. What is wrong with a single item of a frame is
-    /// counted, and the rest of the frame holds.
+    /// A frame that no server sends, or one that came while this server stood still: its signs of life count from
+    /// when it was sent, and nobody knows when that was. The stream is to be closed, and another tells everything
+    /// anew. What is wrong with a single item of a frame is counted, and the rest of the frame holds.
     pub fn receive(&mut self, frame: Frame, now: Now) -> Result<(), Fault> {
+        if self.shared.registry.paused(now) != self.paused {
+            return Err(Fault::StoodStill);
+        }
         check(&frame)?;
         if let Some(entry) = self.shared.table().entry(self.id, &self.node) {
             entry.heard = now.mono;

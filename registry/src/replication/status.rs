@@ -109,6 +109,10 @@ pub enum Fault {
     /// A greeting came after the first.
     #[error("a second hello on one stream")]
     SecondHello,
+    /// This server stood still while the stream was open: what is on its way may be as old as that was long, and
+    /// does not say so.
+    #[error("this server stood still, and what was sent meanwhile cannot be dated")]
+    StoodStill,
     /// A frame holds more than one may.
     #[error("{field} holds {count} entries, more than {limit}")]
     TooLong {

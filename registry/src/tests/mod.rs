@@ -2,8 +2,8 @@
 
 mod bounds;
 mod convergence;
-mod failover;
 mod digests;
+mod failover;
 mod laws;
 mod leases;
 mod model;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use heureka_model::{Now, Status, Wall};
 
 use super::support::{GRPC, START, World, config, instance, key, leased};
-use crate::replication::{Declined, Frame, Identity, Link, Replicator};
+use crate::replication::{Declined, Fault, Frame, Identity, Link, Replicator};
 use crate::{Config, PreservationMode, SetOverride};
 
 /// Some servers and the streams between them.
@@ -497,4 +497,35 @@ fn a_server_that_comes_back_elsewhere_takes_its_place_over() {
     cluster.cut(0, 1);
     assert!(!link.is_replaced());
     assert_eq!(node.peers(later).len(), 1);
+}
+
+#[test]
+fn what_was_sent_to_a_server_that_stood_still_does_not_bring_back_the_dead() {
+    let mut cluster = Cluster::meshed(2);
+    cluster.nodes[0].world.register(leased("A", "1", 6));
+    cluster.pass_renewing(3, 0, "A", "1");
+    // The last beat is sent when the other stops, and so is what becomes of it while nobody reads.
+    assert!(cluster.nodes[0].world.renew("A", "1"));
+    let (sending, mut reading) = cluster.streams.remove(&(0, 1)).unwrap();
+    let (mut sending, mut sent) = (sending, Vec::new());
+    for _ in 0..20 {
+        cluster.now.mono.0 += 1000;
+        cluster.now.wall.0 += 1000;
+        cluster.nodes[0].world.now = cluster.now;
+        sent.extend(std::iter::from_fn(|| sending.next(cluster.now)));
+        drop(sending.receive(Frame::Probe(Vec::new()), cluster.now));
+        cluster.nodes[0].replicator.tick(cluster.now);
+    }
+    assert_eq!(cluster.nodes[0].world.status("A", "1"), None);
+    assert!(sent.iter().any(|frame| matches!(frame, Frame::Renewals(_))));
+    cluster.nodes[1].world.now = cluster.now;
+    for frame in sent {
+        assert_eq!(reading.receive(frame, cluster.now), Err(Fault::StoodStill));
+    }
+    drop((sending, reading));
+    cluster.connect(0, 1);
+    cluster.settle();
+    cluster.pass(2);
+    assert_eq!(cluster.sees("A", "1"), [None, None]);
+    cluster.assert_level();
 }

@@ -215,7 +215,7 @@ impl End {
     /// What the other side is told of it; nothing where it knows.
     pub(super) fn refusal(&self) -> Option<Refusal> {
         match self {
-            Self::Closed | Self::Lost(_) => None,
+            Self::Closed | Self::Lost(_) | Self::Faulty(Fault::StoodStill) => None,
             Self::Silent => Some(Refusal::Silent),
             Self::Left => Some(Refusal::Leaving),
             Self::Replaced => Some(Refusal::Replaced),

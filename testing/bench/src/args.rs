@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::drive;
+use crate::{cluster, drive};
 
 /// Instances that the core is measured with.
 pub(crate) const INSTANCES: usize = 1_000_000;
@@ -17,6 +17,7 @@ usage: heureka-bench                               everything
        heureka-bench memory                        bytes per instance
        heureka-bench server [WORD]...              the server beside its limit: rows that have all the words
        heureka-bench compare OLD NEW [WORD]...     two heureka binaries side by side; fails when NEW is worse
+       heureka-bench cluster [--quick] [PART]...   three servers: change, heal, large, kill, beats; --quick: minutes
        heureka-bench smoke                         every server row for a moment; its figures mean nothing";
 
 /// What to do.
@@ -27,6 +28,7 @@ pub(crate) enum Command {
     Memory,
     Server(Vec<String>),
     Compare { old: PathBuf, new: PathBuf, words: Vec<String> },
+    Cluster { parts: Vec<String>, quick: bool },
     Smoke,
 }
 
@@ -45,6 +47,7 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Command, String> {
             Ok(Command::Compare { old: old.into(), new: new.into(), words: rows(words)? })
         }
         (Some("compare"), _) => Err("compare needs two heureka binaries".to_owned()),
+        (Some("cluster"), parts) => cluster_parts(parts),
         (Some("smoke"), []) => Ok(Command::Smoke),
         (Some("core" | "memory" | "smoke"), _) => Err(format!("{} takes less", first.display())),
         _ => Err(format!("{} is unknown", first.display())),
@@ -54,6 +57,15 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Command, String> {
 fn instances_of(count: &OsString) -> Result<usize, String> {
     let parsed = count.to_str().and_then(|count| count.parse().ok());
     parsed.filter(|count| *count >= FEWEST).ok_or_else(|| format!("INSTANCES is {}", count.display()))
+}
+
+fn cluster_parts(words: &[OsString]) -> Result<Command, String> {
+    let words = words.iter().map(|word| word.to_string_lossy().into_owned());
+    let (options, parts): (Vec<_>, Vec<_>) = words.partition(|word| word == "--quick");
+    match parts.iter().find(|part| !cluster::is_part(part)) {
+        Some(unknown) => Err(format!("cluster has no part {unknown}")),
+        None => Ok(Command::Cluster { parts, quick: !options.is_empty() }),
+    }
 }
 
 /// Words that name at least one row.
@@ -90,6 +102,14 @@ mod tests {
     }
 
     #[test]
+    fn parts_of_the_cluster_may_be_quick() {
+        let cluster = |parts, quick| Ok(Command::Cluster { parts: words(parts), quick });
+        assert_eq!(parsed("cluster"), cluster(&[], false));
+        assert_eq!(parsed("cluster --quick"), cluster(&[], true));
+        assert_eq!(parsed("cluster heal --quick kill"), cluster(&["heal", "kill"], true));
+    }
+
+    #[test]
     fn two_builds_are_compared_in_all_rows_or_in_some() {
         let compare = |words| Command::Compare { old: "a".into(), new: "b".into(), words };
         assert_eq!(parsed("compare a b"), Ok(compare(vec![])));
@@ -105,6 +125,7 @@ mod tests {
             ("core 50000 1", "core"),
             ("memory 1", "memory"),
             ("server nothing of the kind", "nothing of the kind"),
+            ("cluster moon", "moon"),
             ("compare a", "two heureka binaries"),
             ("compare a b nonsense", "nonsense"),
             ("--help", "--help"),

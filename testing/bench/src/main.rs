@@ -3,6 +3,7 @@
 //! measured side by side are another matter; there it says whether one is worse. See `docs/benchmarks.md`.
 
 mod args;
+mod cluster;
 mod compare;
 mod core;
 mod drive;
@@ -18,6 +19,7 @@ use std::io;
 use std::process::ExitCode;
 
 use args::Command;
+use cluster::Scale;
 use drive::{Pace, ROWS};
 
 #[cfg(feature = "mimalloc")]
@@ -60,7 +62,13 @@ fn run(command: Command) -> io::Result<bool> {
         Command::Memory => memory::run(),
         Command::Server(words) => drive::run(&drive::named(&words), Pace::FULL)?,
         Command::Compare { old, new, words } => return compare::run(old, new, &drive::named(&words)),
-        Command::Smoke => drive::run(&ROWS, Pace::TINY)?,
+        Command::Cluster { parts, quick } => {
+            cluster::run(&parts, if quick { Scale::QUICK } else { Scale::FULL })?;
+        }
+        Command::Smoke => {
+            drive::run(&ROWS, Pace::TINY)?;
+            cluster::run(&cluster::SHORT, Scale::TINY)?;
+        }
     }
     Ok(true)
 }

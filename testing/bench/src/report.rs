@@ -56,6 +56,11 @@ pub(crate) fn address(address: std::net::SocketAddr, process: u32) {
     println!("{address} {process}");
 }
 
+/// Where a server of a cluster listens, as the binary says it.
+pub(crate) fn listening(address: std::net::SocketAddr) {
+    println!("heureka listening on {address}");
+}
+
 /// A row of heureka beside its limit: medians of all turns.
 pub(crate) fn row(row: &Row, samples: &[[Sample; 2]]) {
     let [ours, limit] = [0, 1].map(|side| median(samples, side));

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
+use heureka_cluster::cluster::Layout;
+use heureka_cluster::server::{Program, Server};
 use tokio::time::timeout;
 
 /// What a case found: its figure, or what was expected and seen.
@@ -47,6 +49,19 @@ pub(crate) enum Verdict {
 }
 
 impl Bench {
+    /// Starts a server with these settings, such as `("preservation.mode", "off")`.
+    ///
+    /// # Errors
+    /// It does not start; what it said stands in the message.
+    pub(crate) async fn start(&self, settings: &[(&str, &str)]) -> anyhow::Result<Server> {
+        Program::new(&self.binary).start(settings).await
+    }
+
+    /// So many servers that are each other's peers.
+    pub(crate) fn cluster(&self, nodes: usize) -> Layout {
+        Layout::new(&Program::new(&self.binary), nodes)
+    }
+
     /// The first in a short run, the second in a full one.
     pub(crate) fn pick<T>(&self, short: T, full: T) -> T {
         if self.full { full } else { short }

@@ -4,15 +4,7 @@
 mod arguments;
 mod case;
 mod cases;
-mod checks;
-mod clock;
-mod draft;
-mod figures;
-mod native;
 mod relay;
-mod rest;
-mod server;
-mod watcher;
 mod xml;
 
 use std::io::{self, Write as _};

@@ -18,7 +18,6 @@ use super::load::finish;
 use super::requests::{self, REGISTER};
 use super::sample::Sample;
 use crate::instances::{self, Values};
-use crate::server::Served;
 use crate::watch::Latencies;
 
 /// What is read at a time of a connection; most of them rest.
@@ -31,8 +30,9 @@ const REST: (Duration, Duration) = (Duration::from_millis(1), Duration::from_mic
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Watchers of everything on several connections.
-pub(super) struct Audience {
-    address: SocketAddr,
+pub(crate) struct Audience {
+    /// Where changes are made.
+    writes: SocketAddr,
     heard: Rc<Heard>,
     /// The connections; they close with this value.
     _listening: JoinSet<()>,
@@ -66,6 +66,19 @@ impl Audience {
     /// # Errors
     /// A connection that breaks, a watch that is refused.
     pub(super) async fn open(address: SocketAddr, connections: usize, streams: usize) -> io::Result<Self> {
+        Self::across(address, address, connections, streams).await
+    }
+
+    /// The same of a server that hears of changes from another one, where they are made.
+    ///
+    /// # Errors
+    /// A connection that breaks, a watch that is refused.
+    pub(crate) async fn across(
+        writes: SocketAddr,
+        address: SocketAddr,
+        connections: usize,
+        streams: usize,
+    ) -> io::Result<Self> {
         let heard = Rc::new(Heard::of(connections * streams));
         let mut listening = JoinSet::new();
         for _ in 0..connections {
@@ -79,26 +92,26 @@ impl Audience {
             listening.spawn_local(listen(connection, streams, heard.clone()));
         }
         heard.all().await?;
-        Ok(Self { address, heard, _listening: listening, version: 0 })
+        Ok(Self { writes, heard, _listening: listening, version: 0 })
     }
 
     /// Makes so many changes, one after the other, and measures each from before its request until the last watcher
-    /// has it.
+    /// has it. `cpu` tells how long the servers were on a processor so far.
     ///
     /// # Errors
     /// A connection that breaks, a watch that ends, a change that does not arrive.
-    pub(super) async fn tell(&mut self, served: &Served, changes: usize) -> io::Result<Sample> {
+    pub(crate) async fn tell(&mut self, cpu: impl Fn() -> f64, changes: usize) -> io::Result<Sample> {
         let rest = REST.0 + REST.1 * self.heard.watchers as u32;
         // A connection that nobody reads while others have their turn would miss the server's pings.
-        let mut writer = h2::Connection::open(self.address, REGISTER, ROOM).await?;
+        let mut writer = h2::Connection::open(self.writes, REGISTER, ROOM).await?;
         self.change(&mut writer).await?;
         self.heard.latencies.take();
-        let before = served.cpu();
+        let before = cpu();
         for _ in 0..changes {
             tokio::time::sleep(rest).await;
             self.change(&mut writer).await?;
         }
-        let used = served.cpu() - before;
+        let used = cpu() - before;
         let spread = self.heard.latencies.take().sorted().spread();
         let deliveries = (changes * self.heard.watchers) as f64;
         Ok(Sample {

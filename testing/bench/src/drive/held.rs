@@ -48,13 +48,13 @@ fn grown(bench: &Bench, program: &Program, connections: usize, streams: usize) -
     let mut served = program.start()?;
     let measured = bench.block_on(async {
         // What a server loads and keeps once is none of the watchers'.
-        Audience::open(served.address, 1, 1).await?.tell(&served, CHANGES).await?;
+        Audience::open(served.address, 1, 1).await?.tell(|| served.cpu(), CHANGES).await?;
         tokio::time::sleep(bench.pace.rest).await;
         let before = served.resident()?;
         let mut audience = Audience::open(served.address, connections, streams).await?;
         tokio::time::sleep(bench.pace.rest).await;
         let rest = served.resident()? - before;
-        audience.tell(&served, CHANGES).await?;
+        audience.tell(|| served.cpu(), CHANGES).await?;
         Ok(Growth { rest, after: served.resident()? - before })
     });
     measured.map_err(|error| served.explain(&error))

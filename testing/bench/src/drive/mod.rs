@@ -19,11 +19,11 @@ use tokio::task::LocalSet;
 
 use crate::report;
 use crate::server::{Program, Served};
-use audience::Audience;
 use load::{Extent, Load};
 use requests::{Operation, Population};
 use rows::What;
 
+pub(crate) use audience::Audience;
 pub(crate) use h2::framed;
 pub(crate) use rows::{ROWS, Row, Unit, named};
 pub(crate) use sample::Sample;
@@ -196,8 +196,12 @@ impl Bench {
         let mut sides = started(programs)?;
         let open = |side: &Served| self.block_on(Audience::open(side.address, connections, streams));
         let mut audiences = [open(&sides[0])?, open(&sides[1])?];
-        in_turns(1, &mut sides, |n, side| self.block_on(audiences[n].tell(side, WARMING.min(changes))))?;
-        in_turns(self.pace.turns, &mut sides, |n, side| self.block_on(audiences[n].tell(side, changes)))
+        in_turns(1, &mut sides, |n, side| {
+            self.block_on(audiences[n].tell(|| side.cpu(), WARMING.min(changes)))
+        })?;
+        in_turns(self.pace.turns, &mut sides, |n, side| {
+            self.block_on(audiences[n].tell(|| side.cpu(), changes))
+        })
     }
 
     fn held(&self, programs: &[Program; 2], measure: impl Fn(&Program) -> io::Result<Sample>) -> Samples {

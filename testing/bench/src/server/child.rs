@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use heureka_model::{Clock, Now};
 use heureka_registry::Seeds;
+use heureka_server::args::Args;
 use heureka_server::clock::SystemClock;
 use heureka_server::config::{Config, Sources};
-use heureka_server::telemetry::LineBudget;
-use heureka_server::{Server, World};
+use heureka_server::telemetry::{self, LineBudget};
+use heureka_server::{Server, World, listen};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
@@ -24,12 +25,16 @@ use crate::report;
 /// First argument of a process that serves.
 pub(crate) const ROLE: &str = "serve";
 
+/// Word behind it for one that takes the arguments and variables of the binary, and ends when it is killed.
+pub(crate) const NODE: &str = "node";
+
 /// Serves until standard input closes.
 pub(crate) fn run(role: &[OsString]) -> ExitCode {
     let served = match role {
         [name] if name == "heureka" => heureka(),
         [name] if name == "limit" => limit(),
         [name, path] if name == "binary" => binary(path),
+        [name, ..] if name == NODE => node(role),
         _ => Err(io::Error::other("no such role")),
     };
     match served {
@@ -83,6 +88,25 @@ impl Clock for Skipping {
         let skipped = Duration::from_secs(self.skipped.load(Ordering::Relaxed));
         Now { mono: mono.plus(skipped), wall: wall.plus(skipped) }
     }
+}
+
+/// The server as its binary has it. `role` stands for the name of the program.
+fn node(role: &[OsString]) -> io::Result<()> {
+    let args = Args::read(role.iter().cloned()).map_err(io::Error::other)?;
+    let sources = args.sources(std::env::vars_os().collect());
+    let config = Config::load(&sources).map_err(io::Error::other)?;
+    let lines = LineBudget::new(config.log.max_lines_per_second);
+    telemetry::install(&config.log, lines.clone());
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let listener = listen::bind(config.server.listen).map_err(io::Error::other)?;
+        let seeds =
+            Seeds { boot: rand::random_range(1..=u64::MAX), hash: rand::random(), shuffle: rand::random() };
+        let world = World { clock: Arc::new(SystemClock::new()), seeds, lines };
+        let running = Server::new(config, world).start(vec![listener]).await.map_err(io::Error::other)?;
+        running.addresses().iter().for_each(|address| report::listening(*address));
+        std::future::pending().await
+    })
 }
 
 fn limit() -> io::Result<()> {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::machine;
 
-pub(crate) use child::{ROLE, run};
+pub(crate) use child::{NODE, ROLE, run};
 pub(crate) use limit::ANSWER;
 
 /// What a process serves.

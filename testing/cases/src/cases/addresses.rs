@@ -4,11 +4,11 @@ use serde_json::json;
 use std::time::Duration;
 
 use crate::case::{Bench, Case, Found};
-use crate::checks::{code, json, quiet, same};
-use crate::draft::Draft;
-use crate::rest::JSON;
-use crate::watcher::{Watcher, spec};
 use crate::xml::Element;
+use heureka_cluster::checks::{code, json, quiet, same};
+use heureka_cluster::draft::Draft;
+use heureka_cluster::rest::JSON;
+use heureka_cluster::watcher::{Watcher, spec};
 
 pub(crate) const CASES: &[Case] = &[
     Case::not_yet("F66", "Basic auth without tokens and login pages", "needs authentication"),

@@ -3,10 +3,10 @@
 use anyhow::ensure;
 
 use crate::case::{Bench, Case, Found};
-use crate::checks::{quiet, same};
-use crate::clock::wall_millis;
-use crate::draft::Draft;
-use crate::server::Server;
+use heureka_cluster::checks::{quiet, same};
+use heureka_cluster::clock::wall_millis;
+use heureka_cluster::draft::Draft;
+use heureka_cluster::server::Server;
 
 pub(crate) const CASES: &[Case] =
     &[Case::now("F34", "a client whose clock was ahead is not held to it", |bench| Box::pin(f34(bench)))];

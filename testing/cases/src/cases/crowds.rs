@@ -14,11 +14,11 @@ use tokio::time::{Instant, interval};
 use tonic::transport::Channel;
 
 use crate::case::{Bench, Case, Found};
-use crate::checks::same;
-use crate::figures::{Times, mebibytes, seconds};
-use crate::native::{self, fleet, padded};
-use crate::server::Server;
-use crate::watcher::{Heard, Watcher, open, spec};
+use heureka_cluster::checks::same;
+use heureka_cluster::figures::{Times, mebibytes, seconds};
+use heureka_cluster::native::{self, fleet, padded};
+use heureka_cluster::server::Server;
+use heureka_cluster::watcher::{Heard, Watcher, open, spec};
 
 pub(crate) const CASES: &[Case] = &[
     Case::now("F59", "everybody reconnects at once", |bench| Box::pin(f59(bench))),
@@ -41,8 +41,10 @@ async fn f59(bench: Bench) -> Found {
     let grown = second.rest.resident().await?.saturating_sub(before);
     let times = writer.await??;
     let full = second.rest.metric("heureka_watch_started_total").await?;
+    drop(second);
+    let moved = super::moves::crowd_moves(&bench).await?;
     Ok(format!(
-        "{watchers} watchers of {instances} live {} after they came back at once; {full} snapshots, memory +{}; writes beside {times}",
+        "{watchers} watchers of {instances} live {} after they came back at once; {full} snapshots, memory +{}; writes beside {times}; {moved}",
         seconds(took),
         mebibytes(grown)
     ))

@@ -11,22 +11,17 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use crate::case::{Bench, Case, Found};
-use crate::checks::{code, quiet, same};
-use crate::draft::Draft;
-use crate::figures::Times;
-use crate::rest::{JSON, Rest, XML};
-use crate::server::Server;
-use crate::watcher::{Watcher, spec};
 use crate::xml::Element;
+use heureka_cluster::checks::{code, quiet, same};
+use heureka_cluster::draft::Draft;
+use heureka_cluster::figures::Times;
+use heureka_cluster::rest::{JSON, Rest, XML};
+use heureka_cluster::server::Server;
+use heureka_cluster::watcher::{Watcher, spec};
 
 pub(crate) const CASES: &[Case] = &[
     Case::now("F35", "a delta's hash and body are of one moment", |bench| Box::pin(f35(bench))),
     Case::now("F38", "a write is seen by the next read of every view", |bench| Box::pin(f38(bench))),
-    Case::not_yet(
-        "F39",
-        "what a client keeps when the registry is gone or empty",
-        "runs with the client crate's own tests",
-    ),
 ];
 
 /// A client's copy: one full fetch, then deltas.
@@ -162,7 +157,7 @@ async fn f38(bench: Bench) -> Found {
     Ok(format!("{rounds} writes × {} views; from the write to the watch event {times}", VIEWS.len() * 3))
 }
 
-fn plain(answer: &crate::rest::Answer) -> anyhow::Result<String> {
+fn plain(answer: &heureka_cluster::rest::Answer) -> anyhow::Result<String> {
     if answer.header("content-encoding") != Some("gzip") {
         return Ok(answer.text());
     }

@@ -4,9 +4,9 @@ use anyhow::ensure;
 use serde_json::{Value, json};
 
 use crate::case::{Bench, Case, Found};
-use crate::checks::{code, json, quiet, same};
-use crate::draft::Draft;
 use crate::xml::Element;
+use heureka_cluster::checks::{code, json, quiet, same};
+use heureka_cluster::draft::Draft;
 
 pub(crate) const CASES: &[Case] = &[
     Case::now("F15", "JSON has the types that strict readers ask for", |bench| Box::pin(f15(bench))),

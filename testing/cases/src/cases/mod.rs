@@ -6,10 +6,13 @@ mod crowds;
 mod deltas;
 mod formats;
 mod lifecycle;
+mod moves;
 mod overrides;
 mod paths;
+mod peers;
 mod preservation;
 mod registration;
+mod replicas;
 mod scale;
 mod streams;
 mod subscribers;
@@ -27,7 +30,9 @@ pub(crate) fn all() -> Vec<Case> {
         clocks::CASES,
         deltas::CASES,
         overrides::CASES,
-        CLUSTER,
+        replicas::CASES,
+        peers::CASES,
+        moves::CASES,
         streams::CASES,
         crowds::CASES,
         subscribers::CASES,
@@ -38,10 +43,3 @@ pub(crate) fn all() -> Vec<Case> {
     cases.sort_by_key(|case| case.id);
     cases
 }
-
-/// What needs more than one server.
-const CLUSTER: &[Case] = &[
-    Case::not_yet("F47", "a cancel during a partition stays cancelled", "needs a cluster"),
-    Case::not_yet("F50", "a peer that replicates is shown as available", "needs a cluster"),
-    Case::not_yet("F51", "one slow peer slows nobody else", "needs a cluster"),
-];

@@ -10,21 +10,19 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::case::{Bench, Case, Found};
-use crate::checks::{code, eventually, json, quiet, same};
-use crate::draft::Draft;
-use crate::rest::Rest;
-use crate::server::Server;
-use crate::watcher::{Watcher, spec};
+use heureka_cluster::checks::{code, eventually, json, quiet, same};
+use heureka_cluster::draft::Draft;
+use heureka_cluster::rest::Rest;
+use heureka_cluster::server::Server;
+use heureka_cluster::watcher::{Watcher, spec};
 
 pub(crate) const CASES: &[Case] = &[
     Case::now("F40", "taken out of service and put back", |bench| Box::pin(f40(bench))),
-    Case::now("F44", "an override outlives an expiry, not a cancel (one server)", |bench| {
+    Case::now("F44", "an override outlives an expiry and a restart, not a cancel", |bench| {
         Box::pin(f44(bench))
     }),
     Case::now("F45", "flapping and a mass refresh end with the last word", |bench| Box::pin(f45(bench))),
-    Case::now("F46", "a peer's older word loses and is told the newer (one server)", |bench| {
-        Box::pin(f46(bench))
-    }),
+    Case::now("F46", "conflicts resolve, and stop", |bench| Box::pin(f46(bench))),
 ];
 
 async fn is(server: &Server, app: &str, id: &str, status: &str) -> anyhow::Result<()> {
@@ -65,7 +63,7 @@ async fn f40(bench: Bench) -> Found {
 }
 
 async fn watched(watcher: &mut Watcher, status: Status) -> anyhow::Result<()> {
-    let wanted = move |view: &crate::watcher::View| view.status("OV", "o1") == Some(status);
+    let wanted = move |view: &heureka_cluster::watcher::View| view.status("OV", "o1") == Some(status);
     watcher.until("the watch shows it", Duration::from_secs(5), wanted).await.map(drop)
 }
 
@@ -83,7 +81,8 @@ async fn f44(bench: Bench) -> Found {
     quiet("cancel", &server.rest.delete("/KEEP/k1").await?, 200)?;
     server.rest.register(&draft(3)).await?;
     is(&server, "KEEP", "k1", "UP").await?;
-    Ok("its way over a restart: needs a cluster".to_owned())
+    drop(server);
+    super::replicas::kept_override(&bench).await
 }
 
 /// Stamps that are sent out of order.
@@ -112,7 +111,7 @@ async fn f45(bench: Bench) -> Found {
     }
     is(&server, "FL", "f1", "UP").await?;
     let up = |app: &'static str, count| {
-        move |view: &crate::watcher::View| {
+        move |view: &heureka_cluster::watcher::View| {
             view.held.len() == count
                 && view.held.iter().all(|(key, held)| *key.app == *app && held.status == Status::Up)
         }
@@ -157,5 +156,6 @@ async fn f46(bench: Bench) -> Found {
     let late = server.rest.post_replicated("CF", Draft::new("CF", "c1", "STARTING", 150).json()).await?;
     ensure!(late.status == 204, "a peer's older copy: expected 204, saw {}", late.status);
     is(&server, "CF", "c1", "UP").await?;
-    Ok("convergence of two servers: needs a cluster".to_owned())
+    drop(server);
+    super::replicas::settled_conflicts(&bench).await
 }

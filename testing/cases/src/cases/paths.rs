@@ -1,9 +1,9 @@
 //! Paths and identifiers.
 
 use crate::case::{Bench, Case, Found};
-use crate::checks::{code, quiet, same};
-use crate::draft::Draft;
-use crate::rest::{JSON, Rest, encoded};
+use heureka_cluster::checks::{code, quiet, same};
+use heureka_cluster::draft::Draft;
+use heureka_cluster::rest::{JSON, Rest, encoded};
 
 pub(crate) const CASES: &[Case] = &[
     Case::now("F22", "slashes doubled, trailing, versioned, prefixed", |bench| Box::pin(f22(bench))),

@@ -4,13 +4,13 @@ use anyhow::ensure;
 use serde_json::{Value, json};
 
 use crate::case::{Bench, Case, Found};
-use crate::checks::{code, json, quiet, refused, same};
-use crate::draft::{DATA_CENTER, Draft, minimal};
-use crate::figures::mebibytes;
-use crate::rest::{JSON, encoded};
-use crate::server::Server;
-use crate::watcher::{Watcher, spec};
 use crate::xml::Element;
+use heureka_cluster::checks::{code, json, quiet, refused, same};
+use heureka_cluster::draft::{DATA_CENTER, Draft, minimal};
+use heureka_cluster::figures::mebibytes;
+use heureka_cluster::rest::{JSON, encoded};
+use heureka_cluster::server::Server;
+use heureka_cluster::watcher::{Watcher, spec};
 use std::time::Duration;
 
 pub(crate) const CASES: &[Case] = &[
@@ -114,7 +114,7 @@ async fn f05(bench: Bench) -> Found {
 
 async fn f06(bench: Bench) -> Found {
     let server = bench.start(&[]).await?;
-    let before = crate::clock::wall_millis();
+    let before = heureka_cluster::clock::wall_millis();
     let draft = Draft::new("NETSVC", "10.0.0.5:netsvc:5002", "UP", 1_700_000_000_000)
         .with(
             "leaseInfo",
@@ -263,9 +263,9 @@ async fn f12(bench: Bench) -> Found {
 }
 
 async fn over_grpc(server: &Server, value: &str) -> anyhow::Result<tonic::Status> {
-    let mut instance = crate::native::instance("BIG", "b3");
+    let mut instance = heureka_cluster::native::instance("BIG", "b3");
     instance.metadata.insert("k".to_owned(), value.to_owned());
-    let answer = crate::native::register(&server.channel().await?, instance).await;
+    let answer = heureka_cluster::native::register(&server.channel().await?, instance).await;
     answer.err().ok_or_else(|| anyhow::anyhow!("over gRPC: expected a refusal, saw none"))
 }
 

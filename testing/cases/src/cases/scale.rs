@@ -9,13 +9,13 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, interval};
 
 use crate::case::{Bench, Case, Found};
-use crate::checks::{code, quiet};
-use crate::draft::Draft;
-use crate::figures::{Times, mebibytes};
-use crate::native;
-use crate::rest::{JSON, Rest};
-use crate::server::Server;
-use crate::watcher::{open, spec};
+use heureka_cluster::checks::{code, quiet};
+use heureka_cluster::draft::Draft;
+use heureka_cluster::figures::{Times, mebibytes};
+use heureka_cluster::native;
+use heureka_cluster::rest::{JSON, Rest};
+use heureka_cluster::server::Server;
+use heureka_cluster::watcher::{open, spec};
 
 pub(crate) const CASES: &[Case] =
     &[Case::now("F70", "ten thousand instances, and staying flat", |bench| Box::pin(f70(bench)))];

@@ -13,19 +13,19 @@ use tokio::time::{Instant, interval, sleep};
 use tonic::transport::Channel;
 
 use crate::case::{Bench, Case, Found};
-use crate::checks::{eventually, quiet, same};
-use crate::figures::{Times, mebibytes, seconds};
-use crate::native::{self, fleet, padded};
 use crate::relay::Relay;
-use crate::rest::Rest;
-use crate::server::{Server, connect, connect_narrow};
-use crate::watcher::{Heard, View, Watcher, spec};
+use heureka_cluster::checks::{eventually, quiet, same};
+use heureka_cluster::figures::{Times, mebibytes, seconds};
+use heureka_cluster::native::{self, fleet, padded};
+use heureka_cluster::rest::Rest;
+use heureka_cluster::server::{Server, connect, connect_narrow};
+use heureka_cluster::watcher::{Heard, View, Watcher, spec};
 
 pub(crate) const CASES: &[Case] = &[
     Case::now("F55", "a token older than what is remembered", |bench| Box::pin(f55(bench))),
     Case::now("F56", "watchers that do not read", |bench| Box::pin(f56(bench))),
     Case::now("F57", "a proxy that cuts quiet streams", |bench| Box::pin(f57(bench))),
-    Case::now("F58", "the cable is pulled (server)", |bench| Box::pin(f58(bench))),
+    Case::now("F58", "the cable is pulled", |bench| Box::pin(f58(bench))),
 ];
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -201,7 +201,7 @@ async fn f57(bench: Bench) -> Found {
     let server = bench.start(&[("preservation.mode", "off")]).await?;
     let (bookmarks, quiet_limit, lasts) =
         bench.pick((SECOND, 3 * SECOND, 8 * SECOND), (3 * SECOND, 10 * SECOND, 120 * SECOND));
-    server.rest.register(&crate::draft::Draft::new("SELF", "me", "UP", 1).lease(4)).await?;
+    server.rest.register(&heureka_cluster::draft::Draft::new("SELF", "me", "UP", 1).lease(4)).await?;
     let relay = Relay::start(server.address, quiet_limit).await?;
     let mut watcher = Watcher::open(&connect(relay.address).await?, spec(Some("QUIET"), bookmarks)).await?;
     watcher.settle().await?;
@@ -267,5 +267,7 @@ async fn f58(bench: Bench) -> Found {
     })
     .await?;
     drop(watcher);
-    Ok(format!("freed after {} (35 at most); the client's half runs with the client crate", seconds(freed)))
+    drop(server);
+    let moved = super::moves::silent_server(&bench).await?;
+    Ok(format!("freed after {} (35 at most); the client: {moved}", seconds(freed)))
 }

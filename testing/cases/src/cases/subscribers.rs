@@ -14,11 +14,11 @@ use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 use crate::case::{Bench, Case, Found};
-use crate::checks::{eventually, same};
-use crate::figures::{mebibytes, seconds};
-use crate::native;
-use crate::server::Server;
-use crate::watcher::{Watcher, spec};
+use heureka_cluster::checks::{eventually, same};
+use heureka_cluster::figures::{mebibytes, seconds};
+use heureka_cluster::native;
+use heureka_cluster::server::Server;
+use heureka_cluster::watcher::{Watcher, spec};
 
 pub(crate) const CASES: &[Case] = &[
     Case::now("F61", "subscribers that leave are let go", |bench| Box::pin(f61(bench))),

@@ -18,7 +18,7 @@ const GLANCE: Duration = Duration::from_millis(20);
 /// # Errors
 /// What was expected and seen.
 #[expect(clippy::needless_pass_by_value, reason = "the expected value is written where it is compared")]
-pub(crate) fn same<T: PartialEq + Debug>(what: impl Display, seen: T, expected: T) -> anyhow::Result<()> {
+pub fn same<T: PartialEq + Debug>(what: impl Display, seen: T, expected: T) -> anyhow::Result<()> {
     ensure!(seen == expected, "{what}: expected {expected:?}, saw {seen:?}");
     Ok(())
 }
@@ -28,7 +28,7 @@ pub(crate) fn same<T: PartialEq + Debug>(what: impl Display, seen: T, expected: 
 /// # Errors
 /// As [`same`].
 #[expect(clippy::needless_pass_by_value, reason = "the expected value is written where it is compared")]
-pub(crate) fn json(what: impl Display, seen: &Value, expected: Value) -> anyhow::Result<()> {
+pub fn json(what: impl Display, seen: &Value, expected: Value) -> anyhow::Result<()> {
     ensure!(*seen == expected, "{what}: expected {expected}, saw {seen}");
     Ok(())
 }
@@ -37,7 +37,7 @@ pub(crate) fn json(what: impl Display, seen: &Value, expected: Value) -> anyhow:
 ///
 /// # Errors
 /// As [`same`], with the answer's text.
-pub(crate) fn code(what: impl Display, answer: &Answer, expected: u16) -> anyhow::Result<()> {
+pub fn code(what: impl Display, answer: &Answer, expected: u16) -> anyhow::Result<()> {
     ensure!(
         answer.status == expected,
         "{what}: expected {expected}, saw {} {}",
@@ -51,7 +51,7 @@ pub(crate) fn code(what: impl Display, answer: &Answer, expected: u16) -> anyhow
 ///
 /// # Errors
 /// As [`code`].
-pub(crate) fn quiet(what: impl Display, answer: &Answer, expected: u16) -> anyhow::Result<()> {
+pub fn quiet(what: impl Display, answer: &Answer, expected: u16) -> anyhow::Result<()> {
     code(&what, answer, expected)?;
     ensure!(answer.body.is_empty(), "{what}: expected no body, saw {}", answer.start());
     let kind = answer.header("content-type");
@@ -63,7 +63,7 @@ pub(crate) fn quiet(what: impl Display, answer: &Answer, expected: u16) -> anyho
 ///
 /// # Errors
 /// As [`code`].
-pub(crate) fn refused(what: impl Display, answer: &Answer, field: &str) -> anyhow::Result<()> {
+pub fn refused(what: impl Display, answer: &Answer, field: &str) -> anyhow::Result<()> {
     code(&what, answer, 400)?;
     ensure!(answer.text().contains(field), "{what}: expected {field} to be named, saw {}", answer.start());
     Ok(())
@@ -73,7 +73,7 @@ pub(crate) fn refused(what: impl Display, answer: &Answer, field: &str) -> anyho
 ///
 /// # Errors
 /// It did not within that time.
-pub(crate) async fn eventually<F>(
+pub async fn eventually<F>(
     what: impl Display,
     within: Duration,
     mut condition: impl FnMut() -> F,

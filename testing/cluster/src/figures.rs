@@ -5,23 +5,34 @@ use std::time::Duration;
 
 /// Durations, to be told by their quantiles.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Times(Vec<Duration>);
+pub struct Times(Vec<Duration>);
 
 impl Times {
-    pub(crate) fn push(&mut self, took: Duration) {
+    /// Takes one more.
+    pub fn push(&mut self, took: Duration) {
         self.0.push(took);
     }
 
-    pub(crate) fn append(&mut self, others: &Self) {
+    /// Takes all of the others.
+    pub fn append(&mut self, others: &Self) {
         self.0.extend(&others.0);
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
         self.0.len()
     }
 
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The duration that this share of all does not exceed; zero without any.
-    pub(crate) fn quantile(&self, share: f64) -> Duration {
+    #[must_use]
+    pub fn quantile(&self, share: f64) -> Duration {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
         #[expect(
@@ -42,23 +53,27 @@ impl fmt::Display for Times {
 }
 
 /// A duration in milliseconds with one digit behind the point.
-pub(crate) fn millis(duration: Duration) -> String {
+#[must_use]
+pub fn millis(duration: Duration) -> String {
     format!("{:.1} ms", duration.as_secs_f64() * 1000.0)
 }
 
 /// A duration in seconds with two digits behind the point.
-pub(crate) fn seconds(duration: Duration) -> String {
+#[must_use]
+pub fn seconds(duration: Duration) -> String {
     format!("{:.2} s", duration.as_secs_f64())
 }
 
 /// A size in MiB.
+#[must_use]
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-pub(crate) fn mebibytes(bytes: u64) -> String {
+pub fn mebibytes(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / 1_048_576.0)
 }
 
 /// The value of a series in Prometheus text: the sum over its labels.
-pub(crate) fn series(text: &str, name: &str) -> f64 {
+#[must_use]
+pub fn series(text: &str, name: &str) -> f64 {
     let lines = text.lines().filter_map(|line| line.strip_prefix(name));
     let values =
         lines.filter(|rest| rest.starts_with([' ', '{'])).filter_map(|rest| rest.split(' ').next_back());

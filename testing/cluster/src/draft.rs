@@ -3,20 +3,23 @@
 use serde_json::{Value, json};
 
 /// A plain data-centre block.
-pub(crate) const DATA_CENTER: &str =
+pub const DATA_CENTER: &str =
     r#""dataCenterInfo":{"@class":"com.netflix.appinfo.InstanceInfo$DefaultDataCenterInfo","name":"MyOwn"}"#;
 
 /// A registration as a Eureka client sends it.
 #[derive(Clone, Debug)]
-pub(crate) struct Draft {
-    pub(crate) app: String,
-    pub(crate) id: String,
+pub struct Draft {
+    /// Application.
+    pub app: String,
+    /// Id of the instance.
+    pub id: String,
     instance: Value,
 }
 
 impl Draft {
     /// An instance on `h1.example`, 10.0.0.1:8080, renewed each 30 s for 90 s, its address that of its application.
-    pub(crate) fn new(app: &str, id: &str, status: &str, dirty: u64) -> Self {
+    #[must_use]
+    pub fn new(app: &str, id: &str, status: &str, dirty: u64) -> Self {
         let instance = json!({
             "instanceId": id, "app": app, "hostName": "h1.example", "ipAddr": "10.0.0.1", "status": status,
             "vipAddress": app, "port": {"$": 8080, "@enabled": "true"}, "securePort": {"$": 8443, "@enabled": "false"},
@@ -28,23 +31,28 @@ impl Draft {
     }
 
     /// With another value of a member, or a further one.
-    pub(crate) fn with(mut self, member: &str, value: impl Into<Value>) -> Self {
+    #[must_use]
+    pub fn with(mut self, member: &str, value: impl Into<Value>) -> Self {
         self.instance[member] = value.into();
         self
     }
 
     /// With a lease of these seconds, renewed each second.
-    pub(crate) fn lease(self, seconds: u64) -> Self {
+    #[must_use]
+    pub fn lease(self, seconds: u64) -> Self {
         self.with("leaseInfo", json!({"renewalIntervalInSecs": 1, "durationInSecs": seconds}))
     }
 
-    pub(crate) fn json(&self) -> String {
+    /// The body.
+    #[must_use]
+    pub fn json(&self) -> String {
         json!({"instance": self.instance}).to_string()
     }
 }
 
 /// The smallest body: name, host, address, data centre and these further members, each with a leading comma.
-pub(crate) fn minimal(app: &str, id: &str, extra: &str) -> String {
+#[must_use]
+pub fn minimal(app: &str, id: &str, extra: &str) -> String {
     format!(
         r#"{{"instance":{{"instanceId":"{id}","app":"{app}","hostName":"h1","ipAddr":"10.0.0.1",{DATA_CENTER}{extra}}}}}"#
     )

@@ -19,50 +19,66 @@ use tonic::transport::Channel;
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// An open watch and what it holds.
-pub(crate) struct Watcher {
+#[derive(Debug)]
+pub struct Watcher {
     stream: Streaming<v1::WatchResponse>,
-    pub(crate) view: View,
+    /// What it holds.
+    pub view: View,
 }
 
 /// What a watcher holds and has heard.
-#[derive(Debug, Default)]
-pub(crate) struct View {
-    pub(crate) held: HashMap<InstanceKey, Held>,
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    /// Instances.
+    pub held: HashMap<InstanceKey, Held>,
     building: Option<HashMap<InstanceKey, Held>>,
     /// Token to resume with.
-    pub(crate) token: Bytes,
+    pub token: Bytes,
     /// Revision of the last mark.
-    pub(crate) revision: u64,
+    pub revision: u64,
     /// Snapshots of the whole set that were begun.
-    pub(crate) resets: u32,
-    pub(crate) changes: u64,
-    pub(crate) bookmarks: u32,
+    pub resets: u32,
+    /// Changes that were news.
+    pub changes: u64,
+    /// Bookmarks that came.
+    pub bookmarks: u32,
     /// Digests that were compared.
-    pub(crate) compared: u32,
-    pub(crate) largest_message: usize,
-    pub(crate) removals: Vec<(InstanceKey, v1::RemovalReason)>,
+    pub compared: u32,
+    /// Bytes of the largest message.
+    pub largest_message: usize,
+    /// Instances that were removed, in that order.
+    pub removals: Vec<(InstanceKey, v1::RemovalReason)>,
 }
 
 /// An instance as it was last heard of.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Held {
-    version: Version,
-    pub(crate) status: Status,
-    pub(crate) instance: v1::Instance,
+pub struct Held {
+    /// Version that was told.
+    pub version: Version,
+    /// Status as readers see it.
+    pub status: Status,
+    /// The whole instance.
+    pub instance: v1::Instance,
 }
 
 /// What a message was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub enum Heard {
+    /// A snapshot begins.
     Begin(v1::SnapshotMode),
+    /// Changes.
     Changes,
+    /// A snapshot is complete.
     End,
+    /// A bookmark.
     Bookmark,
+    /// A farewell or a notice.
     Other,
 }
 
 /// A subscription to one application, or to all of the default namespace.
-pub(crate) fn spec(app: Option<&str>, bookmarks: Duration) -> v1::WatchSpec {
+#[must_use]
+pub fn spec(app: Option<&str>, bookmarks: Duration) -> v1::WatchSpec {
     let selector = app.map(|app| v1::InstanceSelector { apps: vec![app.to_owned()], ..Default::default() });
     v1::WatchSpec {
         selectors: selector.into_iter().collect(),
@@ -75,11 +91,8 @@ pub(crate) fn spec(app: Option<&str>, bookmarks: Duration) -> v1::WatchSpec {
 ///
 /// # Errors
 /// It is refused.
-pub(crate) async fn open(
-    channel: &Channel,
-    spec: v1::WatchSpec,
-) -> anyhow::Result<Streaming<v1::WatchResponse>> {
-    let request = v1::WatchRequest { spec: Some(spec), client_name: "heureka-cases".to_owned() };
+pub async fn open(channel: &Channel, spec: v1::WatchSpec) -> anyhow::Result<Streaming<v1::WatchResponse>> {
+    let request = v1::WatchRequest { spec: Some(spec), client_name: "heureka-cluster".to_owned() };
     Ok(DiscoveryServiceClient::new(channel.clone()).watch(request).await?.into_inner())
 }
 
@@ -88,7 +101,7 @@ impl Watcher {
     ///
     /// # Errors
     /// It is refused.
-    pub(crate) async fn open(channel: &Channel, spec: v1::WatchSpec) -> anyhow::Result<Self> {
+    pub async fn open(channel: &Channel, spec: v1::WatchSpec) -> anyhow::Result<Self> {
         Self::resume(channel, spec, View::default()).await
     }
 
@@ -96,11 +109,7 @@ impl Watcher {
     ///
     /// # Errors
     /// It is refused.
-    pub(crate) async fn resume(
-        channel: &Channel,
-        mut spec: v1::WatchSpec,
-        mut view: View,
-    ) -> anyhow::Result<Self> {
+    pub async fn resume(channel: &Channel, mut spec: v1::WatchSpec, mut view: View) -> anyhow::Result<Self> {
         spec.resume_token.clone_from(&view.token);
         view.building = None;
         Ok(Self { stream: open(channel, spec).await?, view })
@@ -110,7 +119,7 @@ impl Watcher {
     ///
     /// # Errors
     /// The stream ended, was silent, or broke the contract.
-    pub(crate) async fn next(&mut self) -> anyhow::Result<Heard> {
+    pub async fn next(&mut self) -> anyhow::Result<Heard> {
         let deadline = Instant::now() + SILENCE;
         let message = timeout_at(deadline, self.stream.message()).await.context("30 s of silence")??;
         self.view.take(&message.context("the stream ended")?)
@@ -120,7 +129,7 @@ impl Watcher {
     ///
     /// # Errors
     /// As [`Self::next`].
-    pub(crate) async fn settle(&mut self) -> anyhow::Result<()> {
+    pub async fn settle(&mut self) -> anyhow::Result<()> {
         while self.next().await? != Heard::End {}
         Ok(())
     }
@@ -129,7 +138,7 @@ impl Watcher {
     ///
     /// # Errors
     /// As [`Self::next`], or it did not become so.
-    pub(crate) async fn until(
+    pub async fn until(
         &mut self,
         what: &str,
         within: Duration,
@@ -147,7 +156,7 @@ impl Watcher {
     ///
     /// # Errors
     /// As [`Self::next`].
-    pub(crate) async fn listen(&mut self, duration: Duration) -> anyhow::Result<()> {
+    pub async fn listen(&mut self, duration: Duration) -> anyhow::Result<()> {
         let end = Instant::now() + duration;
         while let Ok(heard) = timeout_at(end, self.next()).await {
             heard?;
@@ -161,7 +170,7 @@ impl View {
     ///
     /// # Errors
     /// It breaks the contract.
-    pub(crate) fn take(&mut self, message: &v1::WatchResponse) -> anyhow::Result<Heard> {
+    pub fn take(&mut self, message: &v1::WatchResponse) -> anyhow::Result<Heard> {
         self.largest_message = self.largest_message.max(message.encoded_len());
         let event = message.event.as_ref().and_then(|event| event.event.as_ref());
         match event.context("a message without an event")? {
@@ -223,7 +232,9 @@ impl View {
         Ok(())
     }
 
-    fn digest(&self) -> v1::SetDigest {
+    /// Digest of what is held.
+    #[must_use]
+    pub fn digest(&self) -> v1::SetDigest {
         let mut digest = SetDigest::default();
         for (key, held) in &self.held {
             digest.add(instance_hash(key.as_ref(), &held.version), held.status);
@@ -232,13 +243,15 @@ impl View {
     }
 
     /// An instance of the default namespace.
-    pub(crate) fn get(&self, app: &str, id: &str) -> Option<&Held> {
+    #[must_use]
+    pub fn get(&self, app: &str, id: &str) -> Option<&Held> {
         let key = InstanceKey { namespace: String::new(), app: app.into(), id: id.into() };
         self.held.get(&key)
     }
 
     /// Its status.
-    pub(crate) fn status(&self, app: &str, id: &str) -> Option<Status> {
+    #[must_use]
+    pub fn status(&self, app: &str, id: &str) -> Option<Status> {
         self.get(app, id).map(|held| held.status)
     }
 }

@@ -22,35 +22,48 @@ use crate::draft::Draft;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// What asks for JSON.
-pub(crate) const JSON: (&str, &str) = ("accept", "application/json");
+pub const JSON: (&str, &str) = ("accept", "application/json");
 /// What asks for XML.
-pub(crate) const XML: (&str, &str) = ("accept", "application/xml");
+pub const XML: (&str, &str) = ("accept", "application/xml");
 
 /// One caller of a server; it keeps as many connections as it has calls at a time.
 #[derive(Debug)]
-pub(crate) struct Rest {
+pub struct Rest {
     address: SocketAddr,
+    limit: Duration,
     idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
 }
 
 /// An answer, read to its end.
 #[derive(Clone, Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: Bytes,
+pub struct Answer {
+    /// Code.
+    pub status: u16,
+    /// Names in lower case, with their values.
+    pub headers: Vec<(String, String)>,
+    /// Bytes as they came.
+    pub body: Bytes,
 }
 
 impl Rest {
-    pub(crate) fn new(address: SocketAddr) -> Self {
-        Self { address, idle: Mutex::default() }
+    /// Nothing is sent before the first call.
+    #[must_use]
+    pub fn new(address: SocketAddr) -> Self {
+        Self { address, limit: LIMIT, idle: Mutex::default() }
+    }
+
+    /// With another longest time for one call than 60 s.
+    #[must_use]
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
     }
 
     /// One call; the path goes out as it is given.
     ///
     /// # Errors
     /// No answer came.
-    pub(crate) async fn send(
+    pub async fn send(
         &self,
         method: &str,
         path: &str,
@@ -63,8 +76,9 @@ impl Rest {
             request = request.header(*name, *value);
         }
         let request = request.body(Full::new(body.into()))?;
-        let answer = timeout(LIMIT, self.exchange(request));
-        answer.await.context("no answer within 60 s").flatten().with_context(|| format!("{method} {path}"))
+        let answer = timeout(self.limit, self.exchange(request));
+        let late = || format!("no answer within {} s", self.limit.as_secs());
+        answer.await.with_context(late).flatten().with_context(|| format!("{method} {path}"))
     }
 
     async fn exchange(&self, request: Request<Full<Bytes>>) -> anyhow::Result<Answer> {
@@ -96,12 +110,18 @@ impl Rest {
     }
 
     /// A read below `/eureka/apps` that asks for JSON.
-    pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Answer> {
+    ///
+    /// # Errors
+    /// No answer came.
+    pub async fn get(&self, path: &str) -> anyhow::Result<Answer> {
         self.send("GET", &format!("/eureka/apps{path}"), &[JSON], "").await
     }
 
     /// A read below `/eureka/apps` that asks for nothing.
-    pub(crate) async fn get_xml(&self, path: &str) -> anyhow::Result<Answer> {
+    ///
+    /// # Errors
+    /// No answer came.
+    pub async fn get_xml(&self, path: &str) -> anyhow::Result<Answer> {
         self.send("GET", &format!("/eureka/apps{path}"), &[], "").await
     }
 
@@ -109,7 +129,7 @@ impl Rest {
     ///
     /// # Errors
     /// Another code than 200, or no JSON.
-    pub(crate) async fn json(&self, path: &str) -> anyhow::Result<Value> {
+    pub async fn json(&self, path: &str) -> anyhow::Result<Value> {
         let answer = self.get(path).await?;
         checks::code(path, &answer, 200)?;
         serde_json::from_slice(&answer.body).with_context(|| format!("{path}: no JSON"))
@@ -119,12 +139,15 @@ impl Rest {
     ///
     /// # Errors
     /// As [`Self::json`].
-    pub(crate) async fn instance(&self, app: &str, id: &str) -> anyhow::Result<Value> {
+    pub async fn instance(&self, app: &str, id: &str) -> anyhow::Result<Value> {
         Ok(self.json(&format!("/{app}/{}", encoded(id))).await?["instance"].take())
     }
 
     /// Status as readers see it; empty when the instance is not there.
-    pub(crate) async fn status(&self, app: &str, id: &str) -> anyhow::Result<String> {
+    ///
+    /// # Errors
+    /// No answer came.
+    pub async fn status(&self, app: &str, id: &str) -> anyhow::Result<String> {
         let answer = self.get(&format!("/{app}/{}", encoded(id))).await?;
         if answer.status == 404 {
             return Ok(String::new());
@@ -133,13 +156,20 @@ impl Rest {
         Ok(document["instance"]["status"].as_str().unwrap_or("absent").to_owned())
     }
 
-    pub(crate) async fn post(&self, app: &str, body: impl Into<Bytes>) -> anyhow::Result<Answer> {
+    /// A registration in JSON.
+    ///
+    /// # Errors
+    /// No answer came.
+    pub async fn post(&self, app: &str, body: impl Into<Bytes>) -> anyhow::Result<Answer> {
         let headers = [("content-type", "application/json")];
         self.send("POST", &format!("/eureka/apps/{app}"), &headers, body).await
     }
 
     /// A registration as a peer hands it on.
-    pub(crate) async fn post_replicated(&self, app: &str, body: String) -> anyhow::Result<Answer> {
+    ///
+    /// # Errors
+    /// No answer came.
+    pub async fn post_replicated(&self, app: &str, body: String) -> anyhow::Result<Answer> {
         let headers = [("content-type", "application/json"), ("x-netflix-discovery-replication", "true")];
         self.send("POST", &format!("/eureka/apps/{app}"), &headers, body).await
     }
@@ -148,21 +178,32 @@ impl Rest {
     ///
     /// # Errors
     /// Another answer than a quiet 204.
-    pub(crate) async fn register(&self, draft: &Draft) -> anyhow::Result<()> {
+    pub async fn register(&self, draft: &Draft) -> anyhow::Result<()> {
         let answer = self.post(&draft.app, draft.json()).await?;
         checks::quiet(format_args!("register {}/{}", draft.app, draft.id), &answer, 204)
     }
 
-    pub(crate) async fn beat(&self, app: &str, id: &str, query: &str) -> anyhow::Result<Answer> {
+    /// A heartbeat; the query begins with a question mark.
+    ///
+    /// # Errors
+    /// No answer came.
+    pub async fn beat(&self, app: &str, id: &str, query: &str) -> anyhow::Result<Answer> {
         self.put(&format!("/{app}/{}{query}", encoded(id))).await
     }
 
     /// A write without a body below `/eureka/apps`.
-    pub(crate) async fn put(&self, path: &str) -> anyhow::Result<Answer> {
+    ///
+    /// # Errors
+    /// No answer came.
+    pub async fn put(&self, path: &str) -> anyhow::Result<Answer> {
         self.send("PUT", &format!("/eureka/apps{path}"), &[], "").await
     }
 
-    pub(crate) async fn delete(&self, path: &str) -> anyhow::Result<Answer> {
+    /// A removal below `/eureka/apps`.
+    ///
+    /// # Errors
+    /// No answer came.
+    pub async fn delete(&self, path: &str) -> anyhow::Result<Answer> {
         self.send("DELETE", &format!("/eureka/apps{path}"), &[], "").await
     }
 
@@ -170,7 +211,7 @@ impl Rest {
     ///
     /// # Errors
     /// The first that was answered otherwise.
-    pub(crate) async fn calls(&self, table: &[(&str, &str, u16)]) -> anyhow::Result<()> {
+    pub async fn calls(&self, table: &[(&str, &str, u16)]) -> anyhow::Result<()> {
         for (method, path, code) in table {
             let what = format!("{method} {path}");
             let answer = self.send(method, &format!("/eureka/apps{path}"), &[JSON], "").await?;
@@ -186,7 +227,7 @@ impl Rest {
     ///
     /// # Errors
     /// The first that does not.
-    pub(crate) async fn readable(&self, app: &str, id: &str) -> anyhow::Result<()> {
+    pub async fn readable(&self, app: &str, id: &str) -> anyhow::Result<()> {
         for path in [String::new(), format!("/{app}"), format!("/{app}/{}", encoded(id)), "/delta".to_owned()]
         {
             for accept in [JSON, XML] {
@@ -198,15 +239,21 @@ impl Rest {
     }
 
     /// What `/metrics` says of a series, summed over its labels.
-    pub(crate) async fn metric(&self, name: &str) -> anyhow::Result<f64> {
+    ///
+    /// # Errors
+    /// No answer came.
+    pub async fn metric(&self, name: &str) -> anyhow::Result<f64> {
         let answer = self.send("GET", "/metrics", &[], "").await?;
         checks::code("metrics", &answer, 200)?;
         Ok(crate::figures::series(&answer.text(), name))
     }
 
-    /// Memory of the server's process in bytes; nothing on a system that does not tell.
+    /// Memory of the server's process in bytes.
+    ///
+    /// # Errors
+    /// No answer came, or the system does not tell.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a size")]
-    pub(crate) async fn resident(&self) -> anyhow::Result<u64> {
+    pub async fn resident(&self) -> anyhow::Result<u64> {
         let bytes = self.metric("heureka_process_resident_bytes").await? as u64;
         if bytes == 0 {
             bail!("the server does not tell its memory on this system");
@@ -216,22 +263,28 @@ impl Rest {
 }
 
 impl Answer {
-    pub(crate) fn text(&self) -> String {
+    /// The body as text.
+    #[must_use]
+    pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
     /// The beginning of the body, for messages.
-    pub(crate) fn start(&self) -> String {
+    #[must_use]
+    pub fn start(&self) -> String {
         self.text().chars().take(200).collect()
     }
 
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    /// A header by its name in lower case.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str())
     }
 }
 
 /// A path segment, encoded in full.
-pub(crate) fn encoded(segment: &str) -> String {
+#[must_use]
+pub fn encoded(segment: &str) -> String {
     utf8_percent_encode(segment, NON_ALPHANUMERIC).to_string()
 }
