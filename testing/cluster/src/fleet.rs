@@ -136,7 +136,7 @@ impl Natives {
             self.ledger.note(lease.key(), Fate::Lives);
             let (states, troubles) = (lease.states(), Arc::clone(&self.troubles));
             self.listeners.push(tokio::spawn(async move {
-                states.for_each(|state| std::future::ready(troubles.hear(&state))).await;
+                states.for_each(async |state| troubles.hear(&state)).await;
             }));
             self.leases.push(lease);
         }
