@@ -3,7 +3,7 @@
 use heureka_registry::replication::{Applied, Bucket, BucketEntries, DigestEntry, Frame, Summary};
 
 use super::{Event, Health, World};
-use crate::plan::{Fault, Hostility};
+use crate::plan::{Fault, Hostility, Temper};
 
 impl World<'_> {
     /// Makes sure that a server which will start with old knowledge has it.
@@ -62,7 +62,10 @@ impl World<'_> {
                 self.servers[node].skew += step;
                 self.come_back(node, index, warm.is_some());
             }
-            Fault::Restart { node, .. } => self.come_back(node, index, true),
+            Fault::Restart { node, .. } => {
+                // Peers take what was restored for heard of, so it must not be older than what they remember.
+                self.come_back(node, index, self.plan.temper != Temper::Outlast);
+            }
             Fault::Unreachable { node, .. } => self.unreachable[node] -= 1,
             Fault::Silence { .. } => self.silent -= 1,
             Fault::Cut { .. } | Fault::Flap { .. } | Fault::Step { .. } | Fault::Hostile { .. } => {}

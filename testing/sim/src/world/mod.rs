@@ -14,13 +14,13 @@ macro_rules! view {
 }
 
 mod faults;
+mod queue;
 mod requests;
 mod server;
 mod streams;
 mod view;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use heureka_registry::replication::Frame;
 
@@ -32,6 +32,7 @@ use crate::plan::{Plan, Shape};
 use crate::rng::Rng;
 use crate::trace::Trace;
 
+pub(crate) use queue::{Event, Queue};
 pub(crate) use server::{Health, Server};
 pub(crate) use streams::Linked;
 pub(crate) use view::View;
@@ -41,47 +42,6 @@ const LOOK: u64 = 1_000;
 
 /// How often servers are compared after the faults are over.
 const COMPARE: u64 = 100;
-
-/// What happens at a time.
-#[derive(Clone, Debug)]
-pub(crate) enum Event {
-    /// A server's second is over.
-    Tick { node: usize, life: u32 },
-    /// A server tries to reach another.
-    Dial { node: usize, peer: usize, life: u32, turn: u32 },
-    /// Frames may have arrived at an end of a stream.
-    Deliver { stream: u64, end: usize },
-    /// A link wants to be asked.
-    Pump { stream: u64, end: usize, due: u64 },
-    /// An end hears that the stream is closed.
-    Close { stream: u64, end: usize },
-    /// A request arrives at a server.
-    Arrive { node: usize, request: Box<Request> },
-    /// An answer arrives at a client.
-    Reply { request: u64, client: usize, answer: Answer },
-    /// A client waits no longer.
-    GiveUp { request: u64, client: usize },
-    /// A client's time has come.
-    Wake { client: usize, timer: u32 },
-    /// A client does what was planned.
-    Act { client: usize, act: usize },
-    /// An operator does.
-    Operate { operation: usize },
-    /// An answer waits no longer for a second server.
-    Degrade { node: usize, life: u32, pending: u64 },
-    /// A fault begins.
-    Begin { fault: usize },
-    /// A fault is over.
-    End { fault: usize },
-    /// One cut of a flapping stream.
-    Cut { one: usize, other: usize },
-    /// A server notes what it knows.
-    Memorize { node: usize },
-    /// The monitors look.
-    Look,
-    /// Servers are compared.
-    Compare,
-}
 
 /// A request on its way.
 #[derive(Clone, Debug)]
@@ -124,19 +84,12 @@ pub(crate) struct World<'a> {
     /// Every key that a frame touched, while it is taken in.
     touched: BTreeSet<usize>,
     fold: Fold,
-    queue: BinaryHeap<Reverse<Due>>,
-    sequence: u64,
+    queue: Queue,
     requests: u64,
     ways: Rng,
     wires: Rng,
     evil: Rng,
     events: u64,
-}
-
-struct Due {
-    at: u64,
-    sequence: u64,
-    event: Event,
 }
 
 /// What a run came to.
@@ -157,13 +110,13 @@ pub struct Outcome {
 pub fn run(plan: &Plan, trace: Trace) -> Outcome {
     let mut world = World::new(plan, trace);
     world.begin();
-    while let Some(Reverse(due)) = world.queue.pop() {
-        if due.at > plan.shape.end || world.findings.is_enough() {
+    while let Some((at, event)) = world.queue.pop() {
+        if at > plan.shape.end || world.findings.is_enough() {
             break;
         }
-        world.at = due.at;
+        world.at = at;
         world.events += 1;
-        world.happen(due.event);
+        world.happen(event);
     }
     world.finish()
 }
@@ -187,8 +140,7 @@ impl<'a> World<'a> {
             findings: Findings::default(),
             touched: BTreeSet::new(),
             fold: Fold::default(),
-            queue: BinaryHeap::new(),
-            sequence: 0,
+            queue: Queue::default(),
             requests: 0,
             ways: Rng::fork(plan.seed, 10),
             wires: Rng::fork(plan.seed, 11),
@@ -246,8 +198,7 @@ impl<'a> World<'a> {
     }
 
     pub(crate) fn schedule(&mut self, at: u64, event: Event) {
-        self.sequence += 1;
-        self.queue.push(Reverse(Due { at: at.max(self.at), sequence: self.sequence, event }));
+        self.queue.push(at.max(self.at), event);
     }
 
     /// Starts a life of a server, with what it knew before if it is `warm`.
@@ -386,25 +337,5 @@ impl<'a> World<'a> {
         }
         self.fold.word(self.events);
         Outcome { fingerprint: self.fold.0, events: self.events, findings: self.findings, trace: self.trace }
-    }
-}
-
-impl PartialEq for Due {
-    fn eq(&self, other: &Self) -> bool {
-        self.sequence == other.sequence
-    }
-}
-
-impl Eq for Due {}
-
-impl PartialOrd for Due {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Due {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.sequence).cmp(&(other.at, other.sequence))
     }
 }

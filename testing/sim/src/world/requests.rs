@@ -122,16 +122,18 @@ impl World<'_> {
     /// Answers at once, or when a second server has the write.
     fn settle(&mut self, node: usize, request: Box<Request>, answer: Answer) {
         let Some(core) = self.servers[node].core.clone() else { return };
-        let written = self.servers[node].seen[request.client];
+        // A repetition changes nothing, and waits for nobody.
+        let changed = self.servers[node].changed[request.client] == self.at;
+        let written = self.servers[node].seen[request.client].filter(|_| changed);
         let acks = core.registry.acks();
         let Some(written) = written.filter(|_| answer.is_write() && acks.reachable()) else {
             return self.answer(&request, answer);
         };
-        self.sequence += 1;
-        let (life, revision) = (self.servers[node].life, core.registry.head());
+        let number = self.queue.number();
+        let (life, revision) = (self.servers[node].life, core.registry.entered());
         let pending = Pending { node, life, revision, written, request, answer };
-        self.pending.insert(self.sequence, pending);
-        let degrade = Event::Degrade { node, life, pending: self.sequence };
+        self.pending.insert(number, pending);
+        let degrade = Event::Degrade { node, life, pending: number };
         self.schedule(self.at + DEGRADED, degrade);
     }
 

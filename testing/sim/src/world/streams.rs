@@ -80,8 +80,7 @@ impl World<'_> {
     }
 
     fn connect(&mut self, node: usize, peer: usize) {
-        self.sequence += 1;
-        let id = self.sequence;
+        let id = self.queue.number();
         self.streams.insert(id, Stream::new(node, peer, self.at));
         for (end, server) in [node, peer].into_iter().enumerate() {
             self.servers[server].streams.push(id);
