@@ -63,6 +63,12 @@ impl LeaseClock {
         Mono(BEGIN + now.0).since(self.pauses.lock().true_time(lease))
     }
 
+    /// All that was paused until now.
+    pub(crate) fn paused(&self, now: Mono) -> Duration {
+        self.at(now);
+        Duration::from_millis(self.paused_ms.load(Ordering::Acquire))
+    }
+
     /// Notes a tick. Lease time since the one before.
     pub(crate) fn tick(&self, now: Mono) -> Duration {
         self.at(now);

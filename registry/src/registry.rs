@@ -167,7 +167,7 @@ impl Registry {
 
     /// How long this server has stood still in all.
     pub(crate) fn paused(&self, now: Now) -> Duration {
-        now.mono.since(self.lease_clock.at(now.mono))
+        self.lease_clock.paused(now.mono)
     }
 
     /// The lease time at which something was heard that is `age` old by the clock without its pauses taken off.

@@ -1,6 +1,8 @@
 //! What goes out to another server: changes by a cursor into the log, renewals by a pass over the leases. Neither
 //! needs a queue, so a peer that is slow or away costs a number.
 
+use std::time::Duration;
+
 use heureka_model::{InstanceKey, KeyRef, Mono, Now};
 
 use super::merge::state;
@@ -14,6 +16,9 @@ const BYTES: usize = 96 << 10;
 
 /// What a record costs beside its texts, at most.
 const OVERHEAD: usize = 256;
+
+/// Longer than any lease lives, doubled or not.
+const UNHEARD: Duration = Duration::from_hours(3 * 24);
 
 /// Keys examined at a time when hardly any is of interest.
 const EXAMINED: usize = 64 * FRAME_KEYS;
@@ -138,9 +143,12 @@ impl Registry {
 
     fn outgoing(&self, slot: u32, record: &Record, now: Now) -> Outgoing {
         let view = self.slots.lease(slot).view();
+        let heard = view.filter(|view| view.heard > Heard::Nobody);
+        // Of what a restart found nobody knows when it was last heard of.
+        let unheard = if view.is_some() { UNHEARD } else { Duration::ZERO };
         Outgoing {
             state: state(record),
-            age: view.map_or_else(Default::default, |view| self.age(view.renewed, now)),
+            age: heard.map_or(unheard, |view| self.age(view.renewed, now)),
             beaten: view.is_some_and(|view| view.beaten),
         }
     }

@@ -456,6 +456,23 @@ fn an_operator_is_told_where_two_servers_differ() {
 }
 
 #[test]
+fn what_a_restart_found_does_not_bring_back_what_was_removed_and_forgotten() {
+    let mut cluster = Cluster::meshed(2);
+    cluster.nodes[0].world.register(leased("A", "1", 60));
+    cluster.settle();
+    let stored = cluster.nodes[0].world.registry.export(key("A", "1"), cluster.now).unwrap();
+    let restarted = cluster.add(3, PreservationMode::Off);
+    cluster.cut(0, 1);
+    // The others never heard of it, or not any more.
+    let other = cluster.add(4, PreservationMode::Off);
+    cluster.nodes[restarted].world.registry.restore(stored, cluster.now).unwrap();
+    cluster.connect(restarted, other);
+    cluster.pass(5);
+    assert_eq!(cluster.nodes[other].world.status("A", "1"), None);
+    assert_eq!(cluster.nodes[restarted].world.status("A", "1"), None);
+}
+
+#[test]
 fn a_stream_is_declined_for_a_reason() {
     let cluster = Cluster::meshed(2);
     let node = &cluster.nodes[0].replicator;
