@@ -1,5 +1,5 @@
 # verify changes nothing, fix does; both need what the README's commands need, rustfmt and clippy.
-.PHONY: verify fix docs test bench bench-compare cases
+.PHONY: verify fix docs test bench bench-compare cases sim sim-full
 
 verify:
 	cargo fmt --all --check
@@ -24,6 +24,15 @@ bench:
 # make bench-compare OLD=path/to/heureka NEW=target/release/heureka [ROWS="grpc renew"]; fails when NEW is worse.
 bench-compare:
 	cargo run --release --locked --package heureka-bench -- compare $(OLD) $(NEW) $(ROWS)
+
+# Seeds that failed once, then ten thousand others. One of them: cargo run --release --locked -p heureka-sim -- --seed N
+sim:
+	cargo run --release --locked --package heureka-sim -- --seeds 10000
+
+# The nightly sizes: a million seeds, and every planted fault must be found.
+sim-full:
+	cargo run --release --locked --package heureka-sim -- --seeds 1000000 --first 1000000
+	cargo run --release --locked --package heureka-sim --features seeded-bugs -- --bug all --seeds 2000
 
 # For example: make cases CASES="F26 F56 --full"
 cases:

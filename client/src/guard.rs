@@ -45,9 +45,9 @@ impl From<Option<&v1::ResponseHeader>> for Origin {
     }
 }
 
-/// Whether taking `new` would empty more than half of `held`.
-pub(crate) fn shrinks(held: &Set, new: &Set) -> bool {
-    held.missing_in(new).count() * 2 > held.len()
+/// Whether a set from which so many go would lose more than half.
+pub(crate) fn shrinks(held: &Set, missing: usize) -> bool {
+    missing * 2 > held.len()
 }
 
 impl Waiting {
@@ -105,9 +105,9 @@ mod tests {
             (set(&["x", "y", "z", "v"]), true),
         ];
         for (new, expected) in table {
-            assert_eq!(shrinks(&held, &new), expected, "{new:?}");
+            assert_eq!(shrinks(&held, held.missing_in(&new).count()), expected, "{new:?}");
         }
-        assert!(!shrinks(&set(&[]), &set(&[])) && !shrinks(&set(&[]), &set(&["a"])));
+        assert!(!shrinks(&set(&[]), 0));
     }
 
     #[test]

@@ -33,6 +33,14 @@ impl Set {
         }
     }
 
+    pub(crate) fn get(&self, key: &InstanceKey) -> Option<&Arc<Registration>> {
+        self.instances.get(key)
+    }
+
+    pub(crate) fn holds(&self, key: &InstanceKey) -> bool {
+        self.instances.contains_key(key)
+    }
+
     /// Whether the set holds the key at a version above this one.
     pub(crate) fn is_ahead(&self, key: &InstanceKey, version: Version) -> bool {
         self.instances.get(key).is_some_and(|held| held.version > version)

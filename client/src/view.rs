@@ -1,21 +1,39 @@
 //! What a watcher holds, and what each message makes of it. Pure, so that every rule has a test.
+//!
+//! What is held and what the server tells are two things: a server that lags tells what is known here to be
+//! superseded. It is not applied, but noted, so that digests can be compared all the same.
 
-use std::collections::VecDeque;
+mod behind;
+mod building;
+mod heard;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use heureka_model::{InstanceKey, Invalid, Registration, RemovalReason, Version};
-use heureka_proto::convert::{duration, removal_reason};
+use heureka_model::{Invalid, Registration, RemovalReason, SetDigest};
+use heureka_proto::convert::duration;
 use heureka_proto::v1;
 use heureka_proto::v1::watch_event::Event as Wire;
 use tokio::time::Instant;
 
+use self::behind::{Behind, Removed};
+use self::building::Building;
+use self::heard::Heard;
 use crate::guard::{Origin, Waiting, shrinks};
 use crate::set::Set;
 
 /// Digests that differ in a row until the set is fetched anew.
 const MISMATCHES: u32 = 2;
+
+/// How long what is known counts for more than what a server tells, when that is older. A server that lags follows
+/// sooner; one that does not has forgotten something that nobody else remembers either.
+const TRUSTED: Duration = Duration::from_mins(10);
+
+/// Applications of which a server is told what is held: some dozen kilobytes. With more of them a server that cannot
+/// resume tells everything.
+const MAX_DIGESTS: usize = 1000;
 
 /// What a watch tells.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,7 +65,7 @@ pub(crate) struct View {
     /// Who told what is held.
     told_by: Origin,
     /// The set as a snapshot shows it, until the snapshot is complete: readers keep the old one meanwhile.
-    building: Option<Set>,
+    building: Option<Building>,
     /// Who talks now.
     origin: Origin,
     /// A complete snapshot that lacks most of the set.
@@ -56,58 +74,10 @@ pub(crate) struct View {
     hold: Duration,
     token: Bytes,
     mismatches: u32,
-    /// Digests differed so often that what is held counts for less than the next whole snapshot.
-    is_doubted: bool,
-}
-
-/// A change as it was heard: without an instance, a removal.
-struct Heard {
-    key: InstanceKey,
-    version: Version,
-    registration: Option<Arc<Registration>>,
-    reason: Option<RemovalReason>,
-}
-
-impl Heard {
-    /// Nothing for a change of a type that a later server may send, when it has no instance: the digest tells whether
-    /// it mattered. With an instance it is what the key is now, whatever the type.
-    fn read(wire: v1::Change) -> Result<Option<Self>, Invalid> {
-        let kind = wire.r#type();
-        if kind == v1::ChangeType::Unspecified && wire.instance.is_none() {
-            return Ok(None);
-        }
-        let is_removal = kind == v1::ChangeType::Removed;
-        let registration = if is_removal { None } else { Some(read_instance(wire.instance)?) };
-        Ok(Some(Self {
-            key: wire.key.ok_or_else(|| Invalid::missing("key"))?.into(),
-            version: wire.version.ok_or_else(|| Invalid::missing("version"))?.into(),
-            registration,
-            reason: removal_reason(wire.removal_reason),
-        }))
-    }
-}
-
-fn read_instance(wire: Option<v1::Instance>) -> Result<Arc<Registration>, Invalid> {
-    let wire = wire.ok_or_else(|| Invalid::missing("instance"))?;
-    Registration::try_from(of_this_time(wire)).map(Arc::new).map_err(|invalid| invalid.within("instance"))
-}
-
-/// The instance without a status that only a later server knows. UNKNOWN stands for the effective one, whatever it is
-/// made of; what that is made of reads as the effective one.
-fn of_this_time(mut wire: v1::Instance) -> v1::Instance {
-    let unknown: i32 = v1::InstanceStatus::Unknown.into();
-    let is_strange = |number: i32| v1::InstanceStatus::try_from(number).is_err();
-    if is_strange(wire.status) {
-        wire.status_override = if wire.status_override == 0 { 0 } else { unknown };
-        (wire.status, wire.reported_status) = (unknown, unknown);
-    }
-    let effective = if wire.status == 0 { unknown } else { wire.status };
-    for number in [&mut wire.reported_status, &mut wire.status_override] {
-        if is_strange(*number) {
-            *number = effective;
-        }
-    }
-    wire
+    /// What the server tells otherwise than it is held.
+    behind: Behind,
+    /// What was removed lately.
+    removed: Removed,
 }
 
 /// What a message asks of the stream.
@@ -139,6 +109,33 @@ impl View {
         self.token.clear();
     }
 
+    /// What the server told of each application; nothing when that is too much to tell, or nothing at all.
+    pub(crate) fn known(&self) -> Vec<v1::AppDigest> {
+        let mut digests: BTreeMap<(&str, &str), SetDigest> = BTreeMap::new();
+        for member in self.told() {
+            let key = &member.instance.key;
+            let digest = digests.entry((&key.namespace, &key.app)).or_default();
+            digest.add(member.hash(), member.status());
+        }
+        if digests.len() > MAX_DIGESTS {
+            return Vec::new();
+        }
+        let known = |((namespace, app), digest): ((&str, &str), SetDigest)| v1::AppDigest {
+            namespace: namespace.to_owned(),
+            app: app.to_owned(),
+            digest: Some(v1::SetDigest { status_counts: Vec::new(), ..digest.into() }),
+        };
+        digests.into_iter().map(known).collect()
+    }
+
+    /// What the server has, as far as it told.
+    fn told(&self) -> Box<dyn Iterator<Item = &Arc<Registration>> + '_> {
+        match &self.waiting {
+            Some(waiting) => Box::new(waiting.set.members()),
+            None => Box::new(self.behind.seen_through(&self.held)),
+        }
+    }
+
     /// Whether a snapshot waits, and how many instances would leave with it.
     pub(crate) fn withheld(&self) -> Option<usize> {
         let waiting = self.waiting.as_ref()?;
@@ -157,8 +154,7 @@ impl View {
     ) -> Result<Next, Invalid> {
         match message {
             Wire::SnapshotBegin(begin) => {
-                let full = begin.mode() == v1::SnapshotMode::Full;
-                self.building = full.then(Set::default);
+                self.building = Building::of(&begin);
                 self.origin = Origin::from(begin.header.as_ref());
                 self.hear_again();
                 Ok(Next::Read)
@@ -166,14 +162,14 @@ impl View {
             Wire::Changes(batch) => {
                 for change in batch.changes {
                     if let Some(heard) = Heard::read(change)? {
-                        self.apply(heard, events);
+                        self.apply(heard, events, now);
                     }
                 }
                 Ok(Next::Read)
             }
             Wire::SnapshotEnd(end) => {
                 self.complete(events, now);
-                let next = self.mark(end.resume_token, end.digest.as_ref());
+                let next = self.mark(end.resume_token, end.digest.as_ref(), events, now);
                 self.release(events, now);
                 if self.waiting.is_none() {
                     events.push_back(Event::Synced { instances: self.held.len() });
@@ -181,7 +177,7 @@ impl View {
                 Ok(next)
             }
             Wire::Bookmark(mark) => {
-                let next = self.mark(mark.resume_token, mark.digest.as_ref());
+                let next = self.mark(mark.resume_token, mark.digest.as_ref(), events, now);
                 self.release(events, now);
                 Ok(next)
             }
@@ -202,23 +198,34 @@ impl View {
     }
 
     /// A change outside a snapshot concerns what is held, and what waits as well.
-    fn apply(&mut self, heard: Heard, events: &mut VecDeque<Event>) {
-        if let Some(building) = &mut self.building {
-            heard.apply_to(building);
+    fn apply(&mut self, heard: Heard, events: &mut VecDeque<Event>, now: Instant) {
+        if let Some(building) = self.building.as_mut().filter(|building| building.covers(&heard.key)) {
+            heard.apply_to(&mut building.set);
             return;
         }
         if let Some(waiting) = &mut self.waiting {
             heard.apply_to(&mut waiting.set);
         }
-        if self.held.is_ahead(&heard.key, heard.version) {
-            return;
-        }
         match heard.registration {
-            Some(registration) => events.extend(self.store(registration)),
+            Some(registration) => self.meet(&registration, events, now),
+            None if self.held.is_ahead(&heard.key, heard.version) => self.behind.note(heard.key, None, now),
             None => {
+                self.behind.forget(&heard.key);
                 let last = self.held.remove(&heard.key);
                 events.extend(last.map(|last| Event::Removed { last, reason: heard.reason }));
+                self.removed.note(heard.key, heard.version, now);
             }
+        }
+    }
+
+    /// A server has this instance: it is taken in, unless something newer is known of its key.
+    fn meet(&mut self, registration: &Arc<Registration>, events: &mut VecDeque<Event>, now: Instant) {
+        let (key, version) = (&registration.instance.key, registration.version);
+        if self.held.is_ahead(key, version) || self.removed.outdates(key, version, now) {
+            self.behind.note(key.clone(), Some(registration.clone()), now);
+        } else {
+            self.behind.forget(key);
+            events.extend(self.store(registration.clone()));
         }
     }
 
@@ -236,51 +243,71 @@ impl View {
         let Some(built) = self.building.take() else {
             return;
         };
-        let overrides = std::mem::take(&mut self.is_doubted);
-        let waiting_since = self.waiting.take().map(|earlier| earlier.since());
-        let is_doubtful = waiting_since.is_some() || shrinks(&self.held, &built);
+        let waiting_since = self.waiting.as_ref().map(Waiting::since);
+        let is_doubtful = waiting_since.is_some() || shrinks(&self.held, self.missing_in(&built).count());
         if is_doubtful && self.hold > Duration::ZERO {
             let since = waiting_since.unwrap_or(now);
-            self.absorb(&built, overrides, events);
-            self.waiting = Some(Waiting::new(&self.held, self.told_by, built, self.origin, since));
+            let whole = self.whole(built);
+            self.absorb(&whole, events, now);
+            self.waiting = Some(Waiting::new(&self.held, self.told_by, whole, self.origin, since));
         } else {
+            self.waiting = None;
             self.told_by = self.origin;
-            self.swap(&built, overrides, events);
+            self.swap(&built, events, now);
         }
+    }
+
+    /// What is held and not told in a snapshot that should.
+    fn missing_in<'a>(&'a self, built: &'a Building) -> impl Iterator<Item = &'a Arc<Registration>> {
+        self.held.missing_in(&built.set).filter(|missing| built.covers(&missing.instance.key))
+    }
+
+    /// All that the server has after a snapshot, which may have told a part of it.
+    fn whole(&self, built: Building) -> Set {
+        let others: Vec<_> =
+            self.told().filter(|member| !built.covers(&member.instance.key)).cloned().collect();
+        let mut whole = built.set;
+        others.into_iter().for_each(|member| drop(whole.insert(member)));
+        whole
     }
 
     /// Takes the snapshot that waits when it is time.
     fn release(&mut self, events: &mut VecDeque<Event>, now: Instant) {
         if let Some(waiting) = self.waiting.take_if(|waiting| waiting.is_over(&self.held, self.hold, now)) {
             self.told_by = waiting.origin;
-            self.swap(&waiting.set, false, events);
+            self.swap(&Building { set: waiting.set, apps: None }, events, now);
         }
     }
 
-    /// A whole snapshot replaces the set.
-    fn swap(&mut self, built: &Set, overrides: bool, events: &mut VecDeque<Event>) {
-        let gone: Vec<_> = self.held.missing_in(built).cloned().collect();
+    /// A snapshot replaces the set, or the applications that it tells.
+    fn swap(&mut self, built: &Building, events: &mut VecDeque<Event>, now: Instant) {
+        let gone: Vec<_> = self.missing_in(built).cloned().collect();
         for last in gone {
             self.held.remove(&last.instance.key);
             events.push_back(Event::Removed { last, reason: None });
         }
-        self.absorb(built, overrides, events);
+        self.absorb(&built.set, events, now);
+        self.behind.retain(|key| !built.covers(key) || built.set.holds(key));
     }
 
-    /// Takes over what a snapshot holds. A newer copy of an instance is kept, since the snapshot may come from a server
-    /// that lags, unless the snapshot overrides: it was fetched because what is held contradicted the digests, so the
-    /// newer copy may come from a server that lives no more.
-    fn absorb(&mut self, built: &Set, overrides: bool, events: &mut VecDeque<Event>) {
-        for registration in built.members() {
-            if overrides || !self.held.is_ahead(&registration.instance.key, registration.version) {
-                events.extend(self.store(registration.clone()));
-            }
-        }
+    /// Takes over what a snapshot holds. What is newer is kept, since the snapshot may come from a server that lags.
+    fn absorb(&mut self, built: &Set, events: &mut VecDeque<Event>, now: Instant) {
+        built.members().for_each(|registration| self.meet(registration, events, now));
     }
 
-    fn mark(&mut self, token: Bytes, digest: Option<&v1::SetDigest>) -> Next {
+    fn mark(
+        &mut self,
+        token: Bytes,
+        digest: Option<&v1::SetDigest>,
+        events: &mut VecDeque<Event>,
+        now: Instant,
+    ) -> Next {
         self.token = token;
-        let Some(agrees) = digest.and_then(|digest| self.agrees(digest)) else {
+        let agrees = digest.and_then(|digest| self.agrees(digest));
+        if agrees != Some(false) {
+            self.give_in(events, now);
+        }
+        let Some(agrees) = agrees else {
             return Next::Settled;
         };
         if let Some(waiting) = &mut self.waiting {
@@ -290,11 +317,24 @@ impl View {
         if self.mismatches < MISMATCHES {
             return if agrees { Next::Settled } else { Next::Read };
         }
-        tracing::warn!(instances = self.held.len(), "the set is not the server's, fetching it anew");
+        tracing::warn!(instances = self.held.len(), "the set is not the server's, fetching what differs");
         self.mismatches = 0;
-        self.is_doubted = true;
         self.drop_token();
         Next::Reconnect(Duration::ZERO)
+    }
+
+    /// Takes what servers have told for long enough, older or not.
+    fn give_in(&mut self, events: &mut VecDeque<Event>, now: Instant) {
+        for (key, copy) in self.behind.older_than(TRUSTED, now) {
+            self.removed.forget(&key);
+            match copy {
+                Some(registration) => events.extend(self.store(registration)),
+                None => {
+                    let last = self.held.remove(&key);
+                    events.extend(last.map(|last| Event::Removed { last, reason: None }));
+                }
+            }
+        }
     }
 
     /// Whether what the server told adds up to its digest; nothing when the digest was made in a way that is not known
@@ -308,8 +348,8 @@ impl View {
 
     /// Digest of what the server told.
     fn digest(&self) -> v1::SetDigest {
-        let told = self.waiting.as_ref().map_or(&self.held, |waiting| &waiting.set);
-        told.digest().into()
+        let held = || self.behind.digest_through(&self.held);
+        self.waiting.as_ref().map_or_else(held, |waiting| waiting.set.digest()).into()
     }
 
     fn leave(&mut self, away: v1::GoAway) -> Next {
@@ -320,18 +360,6 @@ impl View {
         let jitter = away.reconnect_jitter.unwrap_or_default();
         let within = duration("go_away.reconnect_jitter", &jitter).unwrap_or_default();
         if is_to_stay { Next::Reconnect(within) } else { Next::Leave(within) }
-    }
-}
-
-impl Heard {
-    fn apply_to(&self, set: &mut Set) {
-        if set.is_ahead(&self.key, self.version) {
-            return;
-        }
-        match &self.registration {
-            Some(registration) => drop(set.insert(registration.clone())),
-            None => drop(set.remove(&self.key)),
-        }
     }
 }
 

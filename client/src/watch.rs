@@ -33,7 +33,8 @@ const LONGEST_TOLD: Duration = Duration::from_mins(5);
 /// is a difference to what was told before, whatever happens to servers and connections in between: the watch
 /// resumes where it was, goes to another server when one fails or falls silent, fetches everything anew when that
 /// is the only way, compares its set with the server's digests, and tells nothing twice. Nothing is told backwards
-/// either, unless two digests in a row contradicted what was told: then the server's whole set counts, older or not.
+/// either, whichever server comes next: an instance never in an older version, and one that was removed not again,
+/// unless servers say so for ten minutes: then what was known is remembered by nobody else.
 ///
 /// It ends only after an error that no retry mends, such as `INVALID_SELECTOR`. Nothing is sent before it is polled,
 /// and nothing is read faster than it is polled. Dropping it ends the watch.
@@ -147,6 +148,7 @@ impl<T: Transport> Watcher<T> {
         let spec = v1::WatchSpec {
             selectors: self.selectors.clone(),
             resume_token: self.view.token(),
+            known_digests: self.view.known(),
             bookmark_interval: Some(wire_duration(settings.bookmark_interval)),
             ..Default::default()
         };

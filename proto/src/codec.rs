@@ -174,7 +174,11 @@ impl Bounded for v1::ListInstancesRequest {
 }
 
 impl Bounded for v1::WatchRequest {
-    const LISTS: &'static [List] = &[List { field: "spec.selectors", path: &[1, 1] }];
+    const LISTS: &'static [List] = &[
+        List { field: "spec.selectors", path: &[1, 1] },
+        List { field: "spec.known_digests", path: &[1, 4] },
+        List { field: "spec.known_digests.digest.status_counts", path: &[1, 4, 3, 4] },
+    ];
 }
 
 /// Lists of a frame between servers, seen from the message that holds it.
@@ -268,6 +272,19 @@ mod tests {
         };
         assert_bounded::<v1::ListInstancesRequest>(&list(more), &list(most), "selectors");
         assert_bounded::<v1::WatchRequest>(&watch(more), &watch(most), "spec.selectors");
+        let known = |digests: Vec<v1::AppDigest>| {
+            let spec = v1::WatchSpec { known_digests: digests, ..v1::WatchSpec::default() };
+            v1::WatchRequest { spec: Some(spec), client_name: String::new() }.encode_to_vec()
+        };
+        let digests = |count| known(vec![v1::AppDigest::default(); count]);
+        assert_bounded::<v1::WatchRequest>(&digests(more), &digests(most), "spec.known_digests");
+        let counts = |count| {
+            let status_counts = vec![v1::StatusCount::default(); count];
+            let digest = Some(v1::SetDigest { status_counts, ..v1::SetDigest::default() });
+            known(vec![v1::AppDigest { digest, ..v1::AppDigest::default() }])
+        };
+        let field = "spec.known_digests.digest.status_counts";
+        assert_bounded::<v1::WatchRequest>(&counts(more), &counts(most), field);
     }
 
     #[test]

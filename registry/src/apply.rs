@@ -58,6 +58,14 @@ pub(crate) struct Taken {
     pub(crate) service_up: Wall,
 }
 
+impl Taken {
+    /// What came with the write that made a record.
+    pub(crate) fn of(record: &Record) -> Self {
+        let Head { written, registered, service_up, .. } = *record.head();
+        Self { written, registered, service_up }
+    }
+}
+
 /// Where the texts of the new record come from.
 pub(crate) enum Texts<'a> {
     /// As they are.
@@ -187,6 +195,8 @@ impl Key<'_> {
             return;
         };
         let registry = self.registry;
+        // First, so that whoever misses the removal finds it here.
+        registry.horizon.lock().raise(held.record.head().written);
         registry.log.forget(&registry.slots, held.slot, revision);
         self.candidates.remove(held.slot);
         registry.slots.give_back(held.slot);

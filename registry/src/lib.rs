@@ -35,6 +35,7 @@ mod renew;
 pub mod replication;
 mod request;
 mod restore;
+pub mod seeded;
 mod store;
 mod sync;
 #[cfg(test)]
@@ -55,4 +56,4 @@ pub use request::{
     AppSummary, Application, Beat, Cancelled, Claim, Delta, Entry, MetadataPatch, Page, RegisterMode,
     Registered, Renewed, SetOverride, Stats, Writer,
 };
-pub use watch::{Batch, Start, Subscription};
+pub use watch::{AppDigest, AppNames, Batch, Start, Subscription};

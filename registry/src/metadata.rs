@@ -2,9 +2,10 @@
 
 use heureka_model::{Instance, KeyRef, Now, Registration};
 
-use crate::apply::{OwnerWrite, Renewal, Texts, Write};
+use crate::apply::{OwnerWrite, Renewal, Taken, Texts, Write};
 use crate::events::Cause;
 use crate::record::{Flat, Life};
+use crate::seeded::{Bug, planted};
 use crate::{MetadataPatch, Origin, Refused, Registry};
 
 impl Registry {
@@ -33,9 +34,12 @@ impl Registry {
             instance.validate(&self.config.limits)?;
             let flat = Flat::of(&instance);
             if !record.same_content(&flat, instance.status) {
-                let owner = OwnerWrite::after(&record, instance.status);
+                let unversioned = planted(Bug::MetadataUnversioned);
+                let after = OwnerWrite::after(&record, instance.status);
+                let owner = if unversioned { OwnerWrite::same(&record) } else { after };
                 let write = Write::owner(owner, Life::Live, Renewal::Keep, Cause::MetadataChanged);
-                key.write(&Write { texts: Texts::Of(&flat), ..write }, origin)?;
+                let taken = unversioned.then(|| Taken::of(&record));
+                key.write(&Write { texts: Texts::Of(&flat), taken, ..write }, origin)?;
             }
             key.registration().ok_or(Refused::NotFound)
         })

@@ -1,11 +1,12 @@
 //! The operator's register: overrides, drain plans, and their ends.
 
-use heureka_model::{KeyRef, Now, Overlay, Registration, Stamp, Status, StatusOverride};
+use heureka_model::{InstanceKey, KeyRef, Now, Overlay, Registration, Stamp, Status, StatusOverride};
 
 use crate::apply::{OwnerWrite, Renewal, Write};
 use crate::events::Cause;
 use crate::record::OverlayNote;
-use crate::{Origin, Refused, Registry, SetOverride};
+use crate::seeded::{Bug, planted};
+use crate::{AppSummary, Origin, Refused, Registry, SetOverride};
 
 impl Registry {
     /// Writes the operator's overlay. Over REST, where the original renews the lease, so does this; and a status
@@ -20,6 +21,8 @@ impl Registry {
         origin: &Origin,
         now: Now,
     ) -> Result<Registration, Refused> {
+        let other = planted(Bug::OverrideById).then(|| self.anybody_of(key, now)).flatten();
+        let key = other.as_ref().map_or(key, InstanceKey::as_ref);
         self.with_key(key, now, |key| {
             let record = key.live()?.record.clone();
             let idle = origin.is_rest() && record.overlay().status.is_none() && record.status() == set.status;
@@ -60,6 +63,15 @@ impl Registry {
             }
             key.registration().ok_or(Refused::NotFound)
         })
+    }
+}
+
+impl Registry {
+    /// An instance with the same id, whatever its application.
+    fn anybody_of(&self, key: KeyRef<'_>, now: Now) -> Option<InstanceKey> {
+        let apps = self.applications(key.namespace);
+        let found = |app: &AppSummary| self.get(KeyRef { app: &app.name, ..key }, now);
+        apps.iter().find_map(found).map(|found| found.instance.key)
     }
 }
 

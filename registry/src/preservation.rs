@@ -60,6 +60,21 @@ pub(crate) struct Allowance {
     pub(crate) unprotected: bool,
 }
 
+impl Census {
+    /// Takes slots for lapsed because they once were.
+    pub(crate) fn recall(&mut self, slots: &[u32]) {
+        let (overdue, interval) = (Duration::from_secs(1), Duration::ZERO);
+        let lapsed = |slot: &u32| Lapsed { slot: *slot, overdue, unprotected: true, interval };
+        self.lapsed.extend(slots.iter().map(lapsed));
+    }
+
+    /// Expects as many renewals as were promised once.
+    pub(crate) fn expect(&mut self, promised: f64) {
+        self.promised = self.promised.max(promised);
+        self.expected = self.promised;
+    }
+}
+
 /// State between ticks.
 #[derive(Debug, Default)]
 pub(crate) struct Guard {
@@ -116,8 +131,8 @@ impl Guard {
         let collapsed = census.heard < config.threshold * census.expected;
         let beyond = recent + silent > budget || (collapsed && silent > 0);
         let nothing_renews = census.expected == 0.0;
-        let steady = !collapsed && !(beyond && nothing_renews);
-        self.steady = if steady { self.steady.or(Some(now)) } else { None };
+        let silence = collapsed || (beyond && nothing_renews);
+        self.steady = if silence { None } else { self.steady.or(Some(now)) };
         // Those who come back after an outage do so over one interval; whoever is late is not dead yet.
         let returned = self.steady.is_some_and(|since| now.since(since) >= patience(census));
         if !beyond && (self.since.is_none() || returned) {

@@ -17,9 +17,11 @@ use crate::log::{History, Log};
 use crate::pauses::LeaseClock;
 use crate::record::{Life, Record, Usage};
 use crate::replication::{Acks, Covered};
+use crate::seeded::{Bug, planted};
 use crate::store::{Apps, Index, KeyHash, Slots};
 use crate::tick::Ticker;
 use crate::timers::Timers;
+use crate::watch::Horizon;
 use crate::{Config, Origin, Refused, Removals, Seeds};
 
 /// A registry of instances. Shared by reference among any number of threads.
@@ -41,6 +43,7 @@ pub struct Registry {
     pub(crate) removals: Mutex<Removals>,
     pub(crate) lease_clock: LeaseClock,
     pub(crate) covered: Mutex<Covered>,
+    pub(crate) horizon: Mutex<Horizon>,
     pub(crate) acks: Acks,
     pub(crate) early: Early,
     /// Revision of the last change that did not come from a peer.
@@ -93,13 +96,15 @@ impl Registry {
         Self::tuned(config, seeds, Tuning::default(), now)
     }
 
-    pub(crate) fn tuned(config: Config, seeds: Seeds, tuning: Tuning, now: Now) -> Self {
+    pub(crate) fn tuned(mut config: Config, seeds: Seeds, tuning: Tuning, now: Now) -> Self {
+        config.eureka_double_lease |= planted(Bug::LeaseDoubled);
+        let stamped = if planted(Bug::StampsReused) { 1 } else { seeds.boot };
         Self {
             boot: seeds.boot,
             index: Index::new(seeds.hash, tuning.hash_mask),
             slots: Slots::new(),
             apps: Apps::default(),
-            log: Log::new(seeds.boot, tuning.ring),
+            log: Log::new(stamped, tuning.ring),
             usage: Arc::default(),
             counters: Counters::default(),
             events: Events::default(),
@@ -111,6 +116,7 @@ impl Registry {
             removals: Mutex::default(),
             lease_clock: LeaseClock::new(now.mono),
             covered: Mutex::default(),
+            horizon: Mutex::default(),
             acks: Acks::default(),
             early: Early::default(),
             entered: AtomicU64::new(0),
@@ -172,7 +178,7 @@ impl Registry {
 
     /// How old a sign of life is, this server's pauses included.
     pub(crate) fn age(&self, heard: Mono, now: Now) -> Duration {
-        now.mono.since(self.lease_clock.true_time(heard))
+        self.lease_clock.age(heard, now.mono)
     }
 
     /// Wall time of a slot's last renewal.
@@ -246,6 +252,12 @@ impl Registry {
 
     /// How long a removal is remembered.
     pub(crate) fn remembered(&self, removed: &Record) -> Duration {
+        if planted(Bug::ShortMemory) {
+            return Duration::from_secs(30);
+        }
+        if planted(Bug::CancelForgotten) && removed.head().life == Life::Cancelled {
+            return Duration::ZERO;
+        }
         let longest = Duration::from_millis(self.counters.longest_lease_ms.load(Ordering::Relaxed));
         let overridden = removed.head().life == Life::Expired && removed.overlay() != Overlay::default();
         let outlives = if overridden { self.config.override_outlives } else { Duration::ZERO };

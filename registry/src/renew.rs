@@ -8,6 +8,7 @@ use crate::early::NEXT;
 use crate::events::Cause;
 use crate::leases::Heard;
 use crate::record::Life;
+use crate::seeded::{Bug, planted};
 use crate::store::KeyHash;
 use crate::{Beat, Origin, Refused, Registry, Renewed};
 
@@ -53,9 +54,12 @@ impl Registry {
         origin: &Origin,
         now: Now,
     ) -> Result<Renewed, Refused> {
-        let taken = origin.heard() > Heard::Peer
-            && self.slot_of(key).is_none()
-            && self.early.note(hash, self.lease_now(now));
+        let removed = planted(Bug::RemovedRenewed) && self.slot_of(key).is_some();
+        let taken = removed
+            || origin.heard() > Heard::Peer
+                && !planted(Bug::LearningRefuses)
+                && self.slot_of(key).is_none()
+                && self.early.note(hash, self.lease_now(now));
         if taken { Ok(Renewed { override_status: None, next: NEXT }) } else { Err(Refused::NotFound) }
     }
 

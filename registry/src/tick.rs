@@ -14,6 +14,7 @@ use crate::events::Cause;
 use crate::overrides::no_overlay;
 use crate::preservation::{Allowance, Census, Guard, Lapsed};
 use crate::record::{Life, Record};
+use crate::seeded::{Bug, planted};
 use crate::timers::Due;
 use crate::{Origin, Registry, Removals};
 
@@ -76,7 +77,13 @@ impl Registry {
     }
 
     fn sweep(&self, ticker: &mut Ticker, now: Now) {
-        let census = self.census(now);
+        let mut census = self.census(now);
+        if planted(Bug::RemovedUnseen) {
+            census.recall(&ticker.lapsing);
+        }
+        if planted(Bug::ExpectationKept) {
+            census.expect(ticker.seen.promised);
+        }
         let renewals = self.renewals_last_minute(ticker, now.mono);
         self.counters.longest_lease_ms.store(census.longest_ms, Ordering::Relaxed);
         let peer_expired = self.counters.peer_expired.swap(0, Ordering::Relaxed) as usize;
@@ -205,11 +212,12 @@ impl Registry {
                 self.slots.lease(held.slot).view().is_some_and(|view| {
                     view.is_expired(self.lease_now(now), self.config.eureka_double_lease)
                 });
-            if !lapsed {
+            if !lapsed && !planted(Bug::RemovedUnseen) {
                 return false;
             }
             let owner = OwnerWrite::same(&held.record);
-            let write = Write::owner(owner, Life::Expired, Renewal::Keep, Cause::Expired);
+            let life = if planted(Bug::EvictedAsCancelled) { Life::Cancelled } else { Life::Expired };
+            let write = Write::owner(owner, life, Renewal::Keep, Cause::Expired);
             let removed = key.write(&write, &Origin::System).is_ok();
             self.counters.expired.fetch_add(u64::from(removed), Ordering::Relaxed);
             removed

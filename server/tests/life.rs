@@ -1,6 +1,6 @@
 //! A server from its start to its readiness, seen from outside.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by it")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by them")]
 
 mod support;
 

@@ -1,7 +1,9 @@
 //! Messages and what they make of the set.
 
+use heureka_model::InstanceKey;
+
 use super::*;
-use crate::testing::{change, registration, told_by};
+use crate::testing::{change, key, registered, registration, told_by};
 
 fn put(id: &str, owner: u64) -> v1::Change {
     change(id, owner, true)
@@ -12,7 +14,7 @@ fn remove(id: &str, owner: u64) -> v1::Change {
 }
 
 fn begin(mode: v1::SnapshotMode) -> Wire {
-    Wire::SnapshotBegin(v1::SnapshotBegin { header: None, mode: mode.into() })
+    Wire::SnapshotBegin(v1::SnapshotBegin { header: None, mode: mode.into(), apps: Vec::new() })
 }
 
 fn changes(changes: Vec<v1::Change>) -> Wire {
@@ -125,37 +127,144 @@ fn insist(view: &mut View, set: &[v1::Change]) -> Next {
     say()
 }
 
+fn holds(view: &View, id: &str, owner: u64) -> bool {
+    view.held.get(&key(id)).is_some_and(|held| held.version == registration(id, owner).version)
+}
+
+fn take_at(view: &mut View, messages: Vec<Wire>, now: Instant) -> Vec<Event> {
+    let mut events = VecDeque::new();
+    for message in messages {
+        view.take(message, &mut events, now).unwrap();
+    }
+    events.into()
+}
+
 #[test]
-fn a_set_fetched_for_its_digests_is_taken_as_told_whatever_was_held() {
+fn what_a_server_that_lags_tells_is_compared_and_not_taken() {
     for hold in [Duration::ZERO, HOLD] {
-        let (mut view, restarted) = (View::holding(hold), vec![put("a", 3)]);
-        take(&mut view, whole(1, vec![put("a", 5)]));
-        take(&mut view, vec![told_by(2), changes(restarted.clone()), end(None)]);
-        assert!(view.held.is_ahead(&registration("a", 4).instance.key, registration("a", 4).version));
-        assert_eq!(insist(&mut view, &restarted), Next::Reconnect(Duration::ZERO));
-        let told = take(&mut view, whole(2, restarted.clone()));
-        assert_eq!(told, [Event::Modified(registration("a", 3)), Event::Synced { instances: 1 }]);
-        assert_eq!(insist(&mut view, &restarted), Next::Settled);
+        let (mut view, behind) = (View::holding(hold), vec![put("a", 3), put("b", 1)]);
+        take(&mut view, whole(1, vec![put("a", 5), put("b", 1)]));
+        assert_eq!(take(&mut view, whole(2, behind.clone())), [Event::Synced { instances: 2 }]);
+        assert_eq!(insist(&mut view, &behind), Next::Settled, "what was told adds up");
+        assert!(holds(&view, "a", 5));
+        // It follows.
+        assert_eq!(take(&mut view, vec![changes(vec![put("a", 5)])]), []);
+        assert_eq!(insist(&mut view, &[put("a", 5), put("b", 1)]), Next::Settled);
     }
 }
 
 #[test]
-fn a_set_fetched_for_its_digests_overrides_while_it_waits_too() {
-    let (mut view, restarted) = (guarded(), vec![put("e", 3)]);
-    take(&mut view, whole(1, vec![put("a", 5), put("b", 5), put("c", 5), put("d", 5), put("e", 5)]));
-    assert_eq!(insist(&mut view, &restarted), Next::Reconnect(Duration::ZERO));
-    assert_eq!(take(&mut view, whole(2, restarted.clone())), [Event::Modified(registration("e", 3))]);
-    assert_eq!((view.withheld(), insist(&mut view, &restarted)), (Some(4), Next::Settled));
+fn what_a_server_removed_before_it_was_changed_elsewhere_stays() {
+    let mut view = View::default();
+    take(&mut view, whole(1, vec![put("a", 5)]));
+    take(&mut view, vec![begin(v1::SnapshotMode::Resume), changes(vec![remove("a", 4)]), end(None)]);
+    assert!(holds(&view, "a", 5));
+    assert_eq!(insist(&mut view, &[]), Next::Settled);
+    assert_eq!(view.known(), []);
 }
 
 #[test]
-fn only_one_snapshot_overrides() {
+fn a_removed_instance_is_not_brought_back_by_a_server_that_lags() {
+    let (mut view, behind) = (View::default(), vec![put("a", 5)]);
+    take(&mut view, whole(1, behind.clone()));
+    take(&mut view, vec![changes(vec![remove("a", 6)])]);
+    let resume = || vec![begin(v1::SnapshotMode::Resume), changes(behind.clone()), end(None)];
+    for messages in [whole(2, behind.clone()), resume()] {
+        assert_eq!(take(&mut view, messages), [Event::Synced { instances: 0 }]);
+        assert_eq!(insist(&mut view, &behind), Next::Settled);
+    }
+    assert_eq!(take(&mut view, vec![changes(vec![put("a", 7)])]), [Event::Added(registration("a", 7))]);
+}
+
+#[test]
+fn what_servers_tell_for_ten_minutes_is_taken_older_or_not() {
+    let (mut view, start) = (View::default(), Instant::now());
+    take_at(&mut view, whole(1, vec![put("a", 5), put("b", 5), put("c", 5)]), start);
+    take_at(&mut view, vec![changes(vec![remove("b", 6)])], start);
+    let forgot = vec![put("a", 3), put("b", 4)];
+    take_at(&mut view, vec![begin(v1::SnapshotMode::Resume)], start);
+    take_at(&mut view, vec![changes(vec![put("a", 3), put("b", 4), remove("c", 4)]), end(None)], start);
+    let say = |digest| {
+        let resume_token = Bytes::from_static(b"b");
+        vec![Wire::Bookmark(v1::Bookmark { resume_token, revision: 1, digest })]
+    };
+    let (almost, then) = (start + TRUSTED - Duration::from_millis(1), start + TRUSTED);
+    assert_eq!(take_at(&mut view, say(Some(digest_of(forgot.clone()))), almost), []);
+    let wrong = digest_of(vec![]);
+    assert_eq!(
+        take_at(&mut view, say(Some(wrong)), then),
+        [],
+        "but not from a server that contradicts itself"
+    );
+    let told = take_at(&mut view, say(Some(digest_of(forgot.clone()))), then);
+    assert_eq!((told.len(), view.held.len()), (3, 2));
+    assert!(holds(&view, "a", 3) && holds(&view, "b", 4));
+    assert_eq!(insist(&mut view, &forgot), Next::Settled);
+}
+
+#[test]
+fn a_set_that_differs_is_fetched_by_its_digests() {
     let mut view = View::default();
-    take(&mut view, whole(1, vec![put("a", 5)]));
-    insist(&mut view, &[put("a", 3)]);
-    take(&mut view, whole(2, vec![put("a", 3)]));
-    assert_eq!(snapshot(&mut view, vec![put("a", 2)]), [Event::Synced { instances: 1 }]);
-    assert!(view.held.is_ahead(&registration("a", 2).instance.key, registration("a", 2).version));
+    assert_eq!(view.known(), []);
+    take(&mut view, whole(1, vec![put("a", 5), put("b", 1)]));
+    take(&mut view, whole(2, vec![put("a", 3), put("b", 1)]));
+    let told = digest_of(vec![put("a", 3), put("b", 1)]);
+    let expected = v1::SetDigest { status_counts: Vec::new(), ..told };
+    let known = view.known();
+    let names: Vec<_> = known.iter().map(|app| (app.namespace.as_str(), app.app.as_str())).collect();
+    assert_eq!((names, known[0].digest.clone()), (vec![("", "WEB")], Some(expected)));
+    assert_eq!(insist(&mut view, &[]), Next::Reconnect(Duration::ZERO));
+    assert_eq!((view.token().len(), view.known()), (0, known));
+}
+
+#[test]
+fn more_applications_than_are_worth_it_are_not_named() {
+    let mut view = View::default();
+    for number in 0..=MAX_DIGESTS {
+        let key = InstanceKey { app: format!("A{number}"), ..key("a") };
+        view.held.insert(registered(heureka_model::Instance::new(key), 1));
+    }
+    assert_eq!(view.known(), []);
+    view.held.remove(&InstanceKey { app: "A0".into(), ..key("a") });
+    assert_eq!(view.known().len(), MAX_DIGESTS);
+}
+
+/// A part that tells WEB whole.
+fn differing(boot: u64, apps: &[&str]) -> Wire {
+    let Wire::SnapshotBegin(begin) = told_by(boot) else { unreachable!("a snapshot begins so") };
+    let named = |app: &&str| v1::AppDigest { app: (*app).to_owned(), ..Default::default() };
+    let apps = apps.iter().map(named).collect();
+    Wire::SnapshotBegin(v1::SnapshotBegin { mode: v1::SnapshotMode::Diff.into(), apps, ..begin })
+}
+
+#[test]
+fn what_differs_replaces_the_named_applications_and_leaves_the_others() {
+    let mut view = View::default();
+    take(&mut view, whole(1, vec![put("a", 5), put("b", 1), put("c", 1)]));
+    let other = registered(heureka_model::Instance::new(InstanceKey { app: "OTHER".into(), ..key("a") }), 1);
+    view.held.insert(other.clone());
+    let told =
+        take(&mut view, vec![differing(2, &["WEB"]), changes(vec![put("a", 3), put("b", 2)]), end(None)]);
+    let gone = Event::Removed { last: registration("c", 1), reason: None };
+    assert_eq!(told, [gone, Event::Modified(registration("b", 2)), Event::Synced { instances: 3 }]);
+    assert!(holds(&view, "a", 5), "it lags with that one");
+    let told = take(&mut view, vec![differing(2, &["OTHER"]), changes(vec![put("b", 3)])]);
+    assert_eq!(told, [Event::Modified(registration("b", 3))], "a change of an application that is not named");
+    let told = take(&mut view, vec![end(None)]);
+    assert_eq!(told, [Event::Removed { last: other, reason: None }, Event::Synced { instances: 2 }]);
+}
+
+#[test]
+fn what_differs_may_shrink_a_set_no_more_than_a_snapshot_may() {
+    let mut view = guarded();
+    assert_eq!(
+        take(&mut view, vec![differing(2, &["WEB"]), changes(vec![put("a", 2)]), end(None)]),
+        [Event::Modified(registration("a", 2))]
+    );
+    assert_eq!((view.withheld(), view.held.len()), (Some(3), 4));
+    let told = vec![put("a", 2)];
+    assert_eq!(insist(&mut view, &told), Next::Settled);
+    assert_eq!(view.withheld(), Some(3), "another life has to wait");
 }
 
 #[test]

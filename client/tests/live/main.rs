@@ -6,6 +6,7 @@
 #![allow(unreachable_pub, clippy::allow_attributes, reason = "a test has no public side")]
 
 mod cache;
+mod failover;
 mod lease;
 mod support;
 mod watch;

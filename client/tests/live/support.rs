@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use heureka_client::model::{Clock, Instance, InstanceKey, LeaseTerms, Mono, Now, Port, Wall};
 use heureka_client::{Client, Event, Settings, Watch};
+use heureka_registry::replication::{Identity, Replicator};
 use heureka_registry::{Registry, Seeds};
 use heureka_server::clock::SystemClock;
 use heureka_server::config::{Config, Sources};
@@ -17,6 +18,7 @@ use http::{Request, Response};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio_stream::StreamExt as _;
 use tonic::body::Body;
 use tonic::codegen::BoxFuture;
@@ -223,23 +225,65 @@ impl Service<Request<Body>> for Recorder {
     }
 }
 
+/// Two servers between which frames are carried for as long as this lives.
+pub struct Linked(JoinHandle<()>);
+
+impl Linked {
+    pub fn new(one: &Node, other: &Node, clock: Arc<SystemClock>) -> Self {
+        let replicator = |node: &Node, name: &str| {
+            let identity = Identity { cluster: "c".into(), node: name.into(), address: String::new() };
+            Arc::new(Replicator::new(node.core().clone(), identity))
+        };
+        let (one, other) = (replicator(one, "one"), replicator(other, "other"));
+        let now = clock.now();
+        let mut first = one.join(&other.hello(now), "b", true, now).unwrap();
+        let mut second = other.join(&one.hello(now), "a", false, now).unwrap();
+        Self(tokio::spawn(async move {
+            loop {
+                let now = clock.now();
+                while let Some(frame) = first.next(now) {
+                    second.receive(frame, now).unwrap();
+                }
+                while let Some(frame) = second.next(now) {
+                    first.receive(frame, now).unwrap();
+                }
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        }))
+    }
+}
+
+impl Drop for Linked {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 /// Passes bytes on to a server until it is cut.
 pub struct Proxy {
     address: SocketAddr,
-    is_open: watch::Sender<bool>,
+    way: watch::Sender<Way>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Open,
+    /// Connections stand, and nothing passes.
+    Silent,
+    Cut,
 }
 
 impl Proxy {
     pub async fn to(server: SocketAddr) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (is_open, open) = watch::channel(true);
+        let (way, ways) = watch::channel(Way::Open);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                tokio::spawn(pass(client, server, open.clone()));
+                tokio::spawn(pass(client, server, ways.clone()));
             }
         });
-        Self { address, is_open }
+        Self { address, way }
     }
 
     pub fn url(&self) -> String {
@@ -248,21 +292,37 @@ impl Proxy {
 
     /// Ends every connection, and new ones at once, until it is opened again.
     pub fn cut(&self) {
-        self.is_open.send_replace(false);
+        self.way.send_replace(Way::Cut);
+    }
+
+    /// Swallows everything, as when a cable is pulled.
+    pub fn silence(&self) {
+        self.way.send_replace(Way::Silent);
     }
 
     pub fn open(&self) {
-        self.is_open.send_replace(true);
+        self.way.send_replace(Way::Open);
     }
 }
 
-async fn pass(mut client: TcpStream, server: SocketAddr, mut is_open: watch::Receiver<bool>) {
-    if !*is_open.borrow() {
+async fn pass(mut client: TcpStream, server: SocketAddr, mut ways: watch::Receiver<Way>) {
+    if *ways.borrow() == Way::Cut {
         return;
     }
     let mut server = TcpStream::connect(server).await.unwrap();
-    tokio::select! {
-        _ = tokio::io::copy_bidirectional(&mut client, &mut server) => {}
-        _ = is_open.wait_for(|is_open| !is_open) => {}
+    loop {
+        let changed = |before: Way| move |way: &Way| *way != before;
+        let way = *ways.borrow();
+        let passes = async {
+            match way {
+                Way::Open => drop(tokio::io::copy_bidirectional(&mut client, &mut server).await),
+                Way::Silent => std::future::pending().await,
+                Way::Cut => {}
+            }
+        };
+        tokio::select! {
+            () = passes => return,
+            told = ways.wait_for(changed(way)) => if told.is_err() { return },
+        }
     }
 }

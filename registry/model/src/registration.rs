@@ -57,6 +57,15 @@ impl Registration {
         self.overlay.status.map(|override_| override_.status)
     }
 
+    /// Whether the last sign of life is older than it may be: more than one and a half renewal intervals, or more
+    /// than the lease.
+    #[must_use]
+    pub fn is_overdue(&self, now: Wall) -> bool {
+        let lease = self.instance.lease;
+        let patience = (lease.renewal_interval() * 3 / 2).min(lease.duration());
+        now > self.times.renewed.plus(patience)
+    }
+
     /// Hash of key and version, as summed in set digests.
     #[must_use]
     pub fn hash(&self) -> u64 {

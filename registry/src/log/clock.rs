@@ -8,18 +8,26 @@ const COUNTER_BITS: u32 = 16;
 /// Clock of one life of the server. Two lives never give the same stamp, whatever the wall clock does.
 pub(crate) struct HybridClock {
     last: u64,
+    /// The last clock given.
+    given: u64,
     boot: u64,
 }
 
 impl HybridClock {
     pub(crate) fn new(boot: u64) -> Self {
-        Self { last: 0, boot }
+        Self { last: 0, given: 0, boot }
     }
 
     /// A stamp above every one before.
     pub(crate) fn next(&mut self, wall_ms: u64) -> Stamp {
         self.last = (wall_ms << COUNTER_BITS).max(self.last + 1);
+        self.given = self.last;
         Stamp { clock: self.last, boot: self.boot }
+    }
+
+    /// The last clock given; 0 before the first.
+    pub(crate) fn given(&self) -> u64 {
+        self.given
     }
 
     /// The last clock given or seen.
@@ -44,6 +52,8 @@ mod tests {
         let second = clock.next(500);
         assert!(second > first);
         clock.observe(second.clock + 1000);
+        assert_eq!(clock.given(), second.clock);
         assert!(clock.next(1000).clock > second.clock + 1000);
+        assert_eq!(clock.given(), clock.last());
     }
 }

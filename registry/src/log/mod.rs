@@ -203,6 +203,11 @@ impl Held<'_> {
     pub(crate) fn position(&self) -> (u64, u64) {
         (self.0.head, self.0.clock.last())
     }
+
+    /// The head and the clock of this server's last write.
+    pub(crate) fn written(&self) -> (u64, u64) {
+        (self.0.head, self.0.clock.given())
+    }
 }
 
 impl Sequencer {

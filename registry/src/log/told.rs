@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
-use heureka_model::{Change, Version, instance_hash};
+use heureka_model::{Change, Now, Version, instance_hash};
 
 /// A change as subscribers are told it. All who read it near the head share one, and its encoded form with it.
 #[derive(Debug)]
@@ -12,6 +12,7 @@ pub struct Told {
     change: Change,
     key_hash: u64,
     text_size: usize,
+    is_overdue: bool,
     encoded: OnceLock<Bytes>,
 }
 
@@ -21,7 +22,21 @@ impl Told {
     pub fn new(change: Change) -> Self {
         let key_hash = instance_hash(change.key.as_ref(), &Version::default());
         let text_size = change.registration.as_ref().map_or(0, |told| told.instance.text_size());
-        Self { change, key_hash, text_size, encoded: OnceLock::new() }
+        Self { change, key_hash, text_size, is_overdue: false, encoded: OnceLock::new() }
+    }
+
+    /// The same as part of what is told of a set as it is now: with it goes whether a sign of life is overdue. A
+    /// change that many are told when it happens says nothing of that.
+    #[must_use]
+    pub(crate) fn of_now(change: Change, now: Now) -> Self {
+        let is_overdue = change.registration.as_ref().is_some_and(|told| told.is_overdue(now.wall));
+        Self { is_overdue, ..Self::new(change) }
+    }
+
+    /// Whether the last sign of life was overdue when the instance was read; false for a change near the head.
+    #[must_use]
+    pub fn is_overdue(&self) -> bool {
+        self.is_overdue
     }
 
     /// The change in a wire's form, which whoever asks first makes. One wire tells changes, so `encode` is always

@@ -22,6 +22,7 @@ const PER_GROUP: usize = BUCKETS / GROUPS;
 pub(super) struct Digest {
     position: u64,
     level: bool,
+    root: u64,
     buckets: Vec<u64>,
     /// Per slot: hash of the key, and of the entry while it is live.
     slots: Vec<DigestEntry>,
@@ -32,7 +33,7 @@ pub(super) struct Chosen(Vec<bool>);
 
 impl Default for Digest {
     fn default() -> Self {
-        Self { position: 0, level: false, buckets: vec![0; BUCKETS], slots: Vec::new() }
+        Self { position: 0, level: false, root: 0, buckets: vec![0; BUCKETS], slots: Vec::new() }
     }
 }
 
@@ -65,11 +66,7 @@ impl Digest {
 
     /// Combination of everything.
     pub(super) fn root(&self) -> u64 {
-        // Buckets are told apart by where they stand, so that two of them cannot cancel each other out.
-        let place = |(number, sum): (usize, &u64)| {
-            sum.rotate_left(number as u32 % 64).wrapping_mul(2 * number as u64 + 1)
-        };
-        self.buckets.iter().enumerate().map(place).fold(0, u64::wrapping_add)
+        self.root
     }
 
     /// Combinations of the groups.
@@ -149,8 +146,16 @@ impl Digest {
         }
         let entry = entry(record);
         let before = std::mem::replace(&mut self.slots[at], entry);
-        self.buckets[bucket(before.key) as usize] ^= before.entry;
-        self.buckets[bucket(entry.key) as usize] ^= entry.entry;
+        self.turn(before);
+        self.turn(entry);
+    }
+
+    /// Takes an entry into its bucket, or out of it.
+    fn turn(&mut self, entry: DigestEntry) {
+        let number = bucket(entry.key) as usize;
+        let sum = self.buckets[number];
+        self.buckets[number] = sum ^ entry.entry;
+        self.root = self.root.wrapping_sub(place(number, sum)).wrapping_add(place(number, sum ^ entry.entry));
     }
 }
 
@@ -189,6 +194,12 @@ fn entry(record: &Record) -> DigestEntry {
         return DigestEntry { key, entry: 0 };
     }
     DigestEntry { key, entry: hash::entry(key, record) }
+}
+
+/// What a bucket adds to the whole. Buckets are told apart by where they stand, so that two of them cannot cancel each
+/// other out.
+fn place(number: usize, sum: u64) -> u64 {
+    sum.rotate_left(number as u32 % 64).wrapping_mul(2 * number as u64 + 1)
 }
 
 fn bucket(key: u64) -> u16 {

@@ -10,6 +10,7 @@ use heureka_model::{InstanceKey, Now, Wall};
 use super::replicator::{Replicator, is_broken};
 use super::{Adoption, Applied, Frame, Merged, Outgoing, Position, Records, Renewals};
 use crate::leases::{Heard, Sign};
+use crate::seeded::{Bug, planted};
 use crate::store::KeyHash;
 
 /// Short names on one stream; more than a server has instances.
@@ -55,15 +56,16 @@ impl Inlet {
     /// Takes records in. `trusting` says that instances are believed that nobody heard from lately.
     pub(super) fn records(&mut self, shared: &Replicator, trusting: bool, records: Records, now: Now) {
         let adoption = if trusting { Adoption::Any } else { Adoption::Fresh };
-        for record in records.records {
+        let clock = |record: &Outgoing| record.state.owner.written.clock;
+        let bad = records.records.iter().any(|record| is_broken(clock(record), now));
+        let taken = if planted(Bug::FrameDropped) && bad { Vec::new() } else { records.records };
+        for record in taken {
             take(shared, record, adoption, now);
         }
+        let sound = |position: &Position| !is_broken(position.clock, now);
         let own = records.covered.map(|clock| Position { boot: self.boot, clock });
-        for position in
-            own.into_iter().chain(records.vector).filter(|position| !is_broken(position.clock, now))
-        {
-            shared.registry.cover(position);
-        }
+        own.into_iter().filter(sound).for_each(|position| shared.registry.cover(position));
+        records.vector.into_iter().filter(sound).for_each(|position| shared.registry.adopt(position));
         if records.revision > 0 {
             shared.table().apply(Applied { boot: self.boot, revision: records.revision });
             self.ack = self.ack.max(Some(records.revision));

@@ -40,6 +40,7 @@ pub struct Link {
 
 impl Link {
     pub(super) fn new(shared: Arc<Replicator>, id: u64, hello: &Hello, now: Now) -> Self {
+        shared.registry.greet(hello.boot, &hello.covered, now);
         let boot = shared.registry.boot();
         let applied = hello.applied.iter().find(|applied| applied.boot == boot);
         let sender = Sender::new(applied.map_or(0, |applied| applied.revision), &shared.registry, now);

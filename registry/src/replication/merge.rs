@@ -13,6 +13,7 @@ use crate::apply::{Held, Key, OwnerWrite, Renewal, Taken, Texts, Write};
 use crate::events::Cause;
 use crate::leases::{Heard, Sign};
 use crate::record::{Flat, Life, OverlayNote, Record};
+use crate::seeded::{Bug, planted};
 use crate::{Origin, Refused, Registry};
 
 /// What a merge did.
@@ -92,6 +93,7 @@ impl Registry {
         let Outgoing { state: incoming, age, beaten } = incoming;
         let sign = Sign { at: self.heard_at(age, now), heard: Heard::Peer, beaten };
         let lapsed = adoption == Adoption::Fresh && self.is_lapsed(&incoming, age, beaten);
+        let lapsed = lapsed && !planted(Bug::LapsedAdopted);
         self.merge_signed(incoming, sign, lapsed, now)
     }
 
@@ -106,6 +108,8 @@ impl Registry {
     ) -> Result<Merged, Refused> {
         self.log.observe(incoming.owner.written);
         self.log.observe(incoming.overlay_stamp);
+        self.meet(incoming.owner.written);
+        self.meet(incoming.overlay_stamp);
         self.counters.highest_owner.fetch_max(incoming.owner.version, Ordering::Relaxed);
         let name = incoming.key.clone();
         self.with_key(name.as_ref(), now, |key| {
@@ -127,7 +131,7 @@ impl Registry {
             let removes = live && merged.owner.content == Content::Expired;
             let same = merged.owner.version == known.owner.version;
             let revives = !live && matches!(merged.owner.content, Content::Live(_));
-            if removes && same && self.holds(held, now) {
+            if removes && same && self.holds(held, now) && !planted(Bug::EvictionBelieved) {
                 revive(key, &merged)
             } else if revives && lapsed {
                 lapse(key, &merged)

@@ -27,6 +27,7 @@ mod status;
 
 pub use acks::Acks;
 pub(crate) use covered::Covered;
+pub use covered::Standing;
 pub use frame::{
     Applied, BUCKETS, Beaten, Binding, Bucket, BucketEntries, DigestEntry, FRAME_KEYS, Frame, GROUPS, Hello,
     Outgoing, PROTOCOL, Position, Records, Renewals, State, Summary, Versions,

@@ -120,8 +120,7 @@ impl Replicator {
     /// The first frame of every stream.
     #[must_use]
     pub fn hello(&self, now: Now) -> Hello {
-        let covered = self.registry.covered();
-        let own = covered.iter().find(|position| position.boot == self.registry.boot());
+        let (_, clock) = self.registry.log.hold().position();
         Hello {
             cluster: self.identity.cluster.clone(),
             node: self.identity.node.clone(),
@@ -129,11 +128,11 @@ impl Replicator {
             protocol: PROTOCOL,
             capabilities: Vec::new(),
             wall: now.wall,
-            clock: own.map_or(0, |position| position.clock),
+            clock,
             address: self.identity.address.clone(),
             applied: self.table.lock().applied.iter().copied().collect(),
             ready: self.is_ready(),
-            covered,
+            covered: self.registry.standing().vector,
         }
     }
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 use heureka_model::{InstanceKey, Mono, Now};
 
 use super::outlet::has_room;
-use super::{Beaten, Binding, FRAME_KEYS, Frame, Position, Records, Renewals, Scope, Sighting};
+use super::{Beaten, Binding, FRAME_KEYS, Frame, Position, Records, Renewals, Scope, Sighting, Standing};
 use crate::Registry;
+use crate::seeded::{Bug, planted};
 
 /// Time between two passes over the leases.
 const RENEWALS_EVERY: Duration = Duration::from_millis(500);
@@ -74,8 +75,7 @@ impl Sender {
 
     /// Sends everything from now on, and once what there is already.
     pub(super) fn pull(&mut self, registry: &Registry) {
-        let vector = registry.covered();
-        let bound = registry.log.settled_head();
+        let Standing { vector, revision: bound } = registry.standing();
         self.pull = Some(Pull { position: 0, bound, vector });
         self.position = bound;
     }
@@ -159,6 +159,9 @@ impl Sender {
     fn changed(&mut self, registry: &Registry, now: Now) -> Option<Records> {
         let changes = registry.changes(self.position, self.scope(), now);
         self.position = changes.position;
+        if planted(Bug::CursorJumps) && changes.records.len() > 1 {
+            return self.jump(registry);
+        }
         self.level = changes.at_head;
         let due = self.tell && self.position > self.told;
         if changes.records.is_empty() && !due {
@@ -169,6 +172,15 @@ impl Sender {
         let covered = changes.at_head.then_some(changes.clock);
         let records = told(changes.records);
         Some(Records { records, revision: self.position, covered, ..Records::default() })
+    }
+}
+
+impl Sender {
+    /// Leaves out what is between.
+    fn jump(&mut self, registry: &Registry) -> Option<Records> {
+        self.position = registry.head();
+        self.told = self.position;
+        Some(Records { revision: self.position, ..Records::default() })
     }
 }
 

@@ -77,10 +77,13 @@ impl Slots {
         self.chunk(slot).places[slot as usize % CHUNK].store(place, Ordering::Relaxed);
     }
 
-    /// All leases with the slot of the first in each run.
+    /// Leases of all slots that were ever taken, with the slot of the first in each run.
     pub(crate) fn leases(&self) -> impl Iterator<Item = (u32, &[Lease])> {
+        let taken = self.free.lock().next as usize;
         let chunks = self.chunks.iter().map_while(OnceLock::get);
-        chunks.enumerate().map(|(position, chunk)| ((position * CHUNK) as u32, &*chunk.leases))
+        chunks
+            .zip((0..taken).step_by(CHUNK))
+            .map(move |(chunk, first)| (first as u32, &chunk.leases[..CHUNK.min(taken - first)]))
     }
 
     fn chunk(&self, slot: u32) -> &Chunk {

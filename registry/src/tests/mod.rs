@@ -2,6 +2,8 @@
 
 mod bounds;
 mod convergence;
+mod digests;
+mod failover;
 mod laws;
 mod leases;
 mod model;

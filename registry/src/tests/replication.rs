@@ -11,20 +11,20 @@ use crate::replication::{Declined, Fault, Frame, Identity, Link, Replicator};
 use crate::{Config, PreservationMode, SetOverride};
 
 /// Some servers and the streams between them.
-struct Cluster {
-    nodes: Vec<Node>,
+pub(super) struct Cluster {
+    pub(super) nodes: Vec<Node>,
     /// Both ends of each stream, by the two servers, the lower first.
     streams: BTreeMap<(usize, usize), (Link, Link)>,
-    now: Now,
+    pub(super) now: Now,
     /// Frames carried, by kind.
     carried: BTreeMap<&'static str, usize>,
     /// Records carried.
     records: usize,
 }
 
-struct Node {
-    world: World,
-    replicator: Arc<Replicator>,
+pub(super) struct Node {
+    pub(super) world: World,
+    pub(super) replicator: Arc<Replicator>,
 }
 
 impl Cluster {
@@ -43,7 +43,7 @@ impl Cluster {
     }
 
     /// All connected with all.
-    fn meshed(size: u64) -> Self {
+    pub(super) fn meshed(size: u64) -> Self {
         let mut cluster = Self::new(size);
         for one in 0..size as usize {
             for other in one + 1..size as usize {
@@ -54,7 +54,7 @@ impl Cluster {
         cluster
     }
 
-    fn add(&mut self, boot: u64, mode: PreservationMode) -> usize {
+    pub(super) fn add(&mut self, boot: u64, mode: PreservationMode) -> usize {
         let config = Config { asks_peers: true, ..config(mode) };
         let mut world = World::with_boot(config, boot);
         world.now = self.now;
@@ -68,19 +68,23 @@ impl Cluster {
         self.nodes.len() - 1
     }
 
-    fn connect(&mut self, one: usize, other: usize) {
+    pub(super) fn connect(&mut self, one: usize, other: usize) {
         let (a, b) = (&self.nodes[one].replicator, &self.nodes[other].replicator);
         let first = a.join(&b.hello(self.now), "b", true, self.now).unwrap();
         let second = b.join(&a.hello(self.now), "a", false, self.now).unwrap();
         self.streams.insert((one, other), (first, second));
     }
 
-    fn cut(&mut self, one: usize, other: usize) {
+    pub(super) fn cut(&mut self, one: usize, other: usize) {
         self.streams.remove(&(one.min(other), one.max(other)));
     }
 
+    pub(super) fn is_connected(&self, one: usize, other: usize) -> bool {
+        self.streams.contains_key(&(one.min(other), one.max(other)))
+    }
+
     /// Carries frames until nobody has one.
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         for _ in 0..10_000 {
             let mut quiet = true;
             for (one, other) in self.streams.values_mut() {
@@ -95,7 +99,7 @@ impl Cluster {
     }
 
     /// Time passes as on servers that tick every second and carry frames twice as often.
-    fn pass(&mut self, seconds: u64) {
+    pub(super) fn pass(&mut self, seconds: u64) {
         for half in 0..2 * seconds {
             self.now.mono.0 += 500;
             self.now.wall.0 += 500;

@@ -304,16 +304,18 @@ fn an_unknown_status_makes_eureka_clients_register_again() {
 #[test]
 fn a_process_that_renews_what_another_left_is_told_to_register() {
     let world = world();
-    let claim = |process: u8, version| {
-        Claim::Writer(Writer { incarnation: [process; 16], version, first: true })
-    };
+    let claim =
+        |process: u8, version| Claim::Writer(Writer { incarnation: [process; 16], version, first: true });
     let beat = |process: u8, version| {
         let writer = Writer { incarnation: [process; 16], version, first: false };
         world.registry.renew(key("W", "w"), Beat::Writer(writer), None, &GRPC, world.now).map(|_| ())
     };
     let register = |process, version| {
         let of = instance("W", "w");
-        world.registry.register(&of, claim(process, version), RegisterMode::Upsert, &GRPC, world.now).unwrap();
+        world
+            .registry
+            .register(&of, claim(process, version), RegisterMode::Upsert, &GRPC, world.now)
+            .unwrap();
     };
     register(2, 20);
     register(1, 10);

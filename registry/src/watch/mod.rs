@@ -1,7 +1,12 @@
 //! Subscriptions: cursors into the log with a filter. There is no queue per reader; one that falls behind the
 //! ring reads the index and gets each changed key once.
 
+mod apps;
+mod horizon;
 mod subscription;
 mod tally;
+mod vector;
 
+pub use apps::{AppDigest, AppNames};
+pub(crate) use horizon::Horizon;
 pub use subscription::{Batch, Start, Subscription};

@@ -8,10 +8,13 @@ use heureka_model::{
     Action, Change, ChangeKind, Now, Registration, RemovalReason, Selectors, SetDigest, Wall,
 };
 
+use super::AppNames;
 use super::tally::Tally;
+use super::vector::covers_record;
 use crate::Registry;
 use crate::log::{Recent, Told};
 use crate::record::{Life, Record};
+use crate::replication::Position;
 
 /// Keys examined per poll at most, matching or not.
 const SHARE: usize = 512;
@@ -24,12 +27,18 @@ const LAG: u64 = 1024;
 const BYTES: usize = 64 << 10;
 
 /// Where a subscription starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Start {
     /// With everything that is there.
     Full,
     /// With what changed after this revision. The caller has checked it against the floor.
     After(u64),
+    /// With the writes that the vector, sorted by boot, does not cover: the subscriber was told the others by another
+    /// server. The caller has checked that this one took in all of them and remembers every removal since.
+    Since(Arc<[Position]>),
+    /// With everything that is there of these applications, and with what changed after the revision in any: of the
+    /// others the subscriber holds what was there at some moment since.
+    Apps(Arc<AppNames>, u64),
     /// With the next change.
     Live,
 }
@@ -48,10 +57,28 @@ pub struct Subscription {
     catch_up: u64,
     /// The subscriber holds the whole set once it is told everything, so that a fingerprint means something.
     complete: bool,
+    /// What the subscriber held at first, until it was told the rest.
+    knows: Option<Knows>,
     /// Where the subscriber stands for the floor: a pass from zero counts as standing at the head it took first.
     safe: u64,
     lost: bool,
     tally: Option<Tally>,
+}
+
+/// What a subscriber holds of what was there when it started.
+#[derive(Debug)]
+struct Knows {
+    what: Known,
+    /// Head at the start.
+    until: u64,
+}
+
+#[derive(Debug)]
+enum Known {
+    /// The writes that a vector covers.
+    Writes(Arc<[Position]>),
+    /// All but these applications, as they were at a revision.
+    AllBut(Arc<AppNames>, u64),
 }
 
 /// What a subscription has to tell.
@@ -73,9 +100,11 @@ impl Subscription {
     #[must_use]
     pub fn new(registry: &Registry, selectors: Selectors, start: Start) -> Self {
         let head = registry.head();
-        let (position, fresh) = match start {
+        let (position, fresh) = match &start {
             Start::Full => (0, head),
-            Start::After(revision) => (revision.min(head), 0),
+            Start::After(revision) => ((*revision).min(head), 0),
+            Start::Since(_) => (0, 0),
+            Start::Apps(_, revision) => (0, (*revision).min(head)),
             Start::Live => (head, 0),
         };
         // A live start holds nothing, a resumed one what it held then: neither is what the ring calls old.
@@ -86,7 +115,8 @@ impl Subscription {
             fresh,
             catch_up: head,
             complete: start != Start::Live,
-            safe: position.max(fresh),
+            safe: if matches!(start, Start::Since(_)) { head } else { position.max(fresh) },
+            knows: Knows::of(start, head),
             lost: false,
             tally: None,
         }
@@ -134,7 +164,15 @@ impl Subscription {
     /// Forgetting has overtaken the position: what was missed cannot be told any more, start again.
     #[must_use]
     pub fn is_lost(&self, registry: &Registry) -> bool {
-        self.lost || registry.floor() > self.safe
+        self.lost || registry.floor() > self.safe || !self.remembered(registry)
+    }
+
+    /// Whether nothing was forgotten of what is still to be told to a subscriber that knows some writes.
+    fn remembered(&self, registry: &Registry) -> bool {
+        match &self.knows {
+            Some(Knows { what: Known::Writes(vector), .. }) => registry.remembers_since(vector),
+            _ => true,
+        }
     }
 
     fn bound(&self, registry: &Registry) -> u64 {
@@ -188,7 +226,8 @@ impl Subscription {
             return None;
         }
         if recent.revision <= self.seam {
-            return self.untracked(recent.revision, &recent.new, view.filter(|_| new).cloned());
+            let change = self.untracked(recent.revision, &recent.new, view.filter(|_| new).cloned());
+            return change.map(|change| Arc::new(Told::new(change)));
         }
         let kind = match (old, new) {
             (false, false) => return None,
@@ -218,12 +257,13 @@ impl Subscription {
             }
         };
         let walked = registry.log.walk(&registry.slots, self.position, bound, SHARE, visit);
-        if registry.floor() > self.safe {
+        if registry.floor() > self.safe || !self.remembered(registry) {
             self.lost = true;
             batch.changes.clear();
             return;
         }
         self.position = left_at.map_or(walked.position, |left| left - 1);
+        self.knows.take_if(|knows| knows.until <= self.position);
         self.safe = self.safe.max(self.position);
         // A change under way may have moved a key out of the reader's sight before it shows in the head.
         self.seam = registry.log.settled_head();
@@ -237,11 +277,12 @@ impl Subscription {
         record: &Record,
         now: Now,
     ) -> Option<Arc<Told>> {
-        if !self.covers(record) {
+        if !self.covers(record) || self.knows.as_ref().is_some_and(|knows| knows.holds(revision, record)) {
             return None;
         }
         let view = record.is_live().then(|| record.registration(revision, registry.renewed(slot, now)));
-        self.untracked(revision, record, view.filter(|view| self.selectors.matches(view)).map(Arc::new))
+        let matching = view.filter(|view| self.selectors.matches(view)).map(Arc::new);
+        self.untracked(revision, record, matching).map(|change| Arc::new(Told::of_now(change, now)))
     }
 
     /// What is told when nothing is known of what the subscriber holds.
@@ -250,14 +291,36 @@ impl Subscription {
         revision: u64,
         record: &Record,
         matching: Option<Arc<Registration>>,
-    ) -> Option<Arc<Told>> {
+    ) -> Option<Change> {
         let kind = match &matching {
             Some(_) if revision <= self.fresh || record.head().action == Action::Added => ChangeKind::Added,
             Some(_) => ChangeKind::Modified,
             None if revision > self.fresh && self.selectors.covers_key(record.key().as_ref()) => left(record),
             None => return None,
         };
-        Some(Arc::new(Told::new(change(kind, revision, record, matching))))
+        Some(change(kind, revision, record, matching))
+    }
+}
+
+impl Knows {
+    fn of(start: Start, head: u64) -> Option<Self> {
+        let what = match start {
+            Start::Since(vector) => Known::Writes(vector),
+            Start::Apps(names, revision) => Known::AllBut(names, revision),
+            Start::Full | Start::After(_) | Start::Live => return None,
+        };
+        Some(Self { what, until: head })
+    }
+
+    /// Whether the subscriber holds what is told of a key, or something newer.
+    fn holds(&self, revision: u64, record: &Record) -> bool {
+        match &self.what {
+            Known::Writes(vector) => covers_record(vector, record),
+            Known::AllBut(names, known) => {
+                let app = record.app();
+                revision <= *known && !names.contains(&app.namespace.name, &app.name)
+            }
+        }
     }
 }
 

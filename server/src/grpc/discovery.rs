@@ -13,7 +13,7 @@ use super::core::{Core, leaving};
 use super::lists;
 use super::seats::Watches;
 use super::status::{Fault, Reason};
-use super::watch::{Events, Spec, Watcher};
+use super::watch::{Asked, Events, Watcher};
 
 /// The read side.
 pub(super) struct Discovery {
@@ -37,7 +37,7 @@ impl DiscoveryService for Discovery {
         let key = BorrowedKey::required(request.get_ref().key.as_ref()).map_err(Fault::request)?;
         let found = self.core.registry.get(key.as_ref(), now).ok_or_else(|| not_found(&key))?;
         let header = self.core.header(revision, now);
-        Ok(Response::new(v1::GetInstanceResponse { header, instance: Some(found.into()) }))
+        Ok(Response::new(v1::GetInstanceResponse { header, instance: Some(lists::answered(found, now)) }))
     }
 
     async fn list_instances(&self, request: Request<v1::ListInstancesRequest>) -> Answer<ListedInstances> {
@@ -57,7 +57,7 @@ impl DiscoveryService for Discovery {
 
     async fn watch(&self, request: Request<v1::WatchRequest>) -> Answer<Events> {
         let connection = request.extensions().get::<Connection>().cloned();
-        let events = self.open(connection.as_ref(), request.into_inner())?;
+        let events = self.open(connection.as_ref(), request.into_inner()).await?;
         Ok(Response::new(events))
     }
 }
@@ -67,18 +67,23 @@ impl Discovery {
         Self { core, watches }
     }
 
-    fn open(&self, connection: Option<&Connection>, request: v1::WatchRequest) -> Result<Events, Fault> {
+    async fn open(
+        &self,
+        connection: Option<&Connection>,
+        request: v1::WatchRequest,
+    ) -> Result<Events, Fault> {
         self.core.readable()?;
         let leaving = leaving(connection, &self.core.drain);
         if leaving.is_cancelled() || self.core.drain.is_cancelled() {
             return Err(Fault::new(Reason::Draining, "the server is leaving"));
         }
         let client = request.client_name.clone();
-        let spec = Spec::parse(request, &self.core)?;
-        tracing::debug!(%client, mode = ?spec.opening.mode, "watch opened");
+        let asked = Asked::parse(request, &self.core)?;
         let address = connection.map(|connection| connection.0.address);
         let places = connection.map(|connection| &connection.0.watches);
-        let seat = self.watches.sit(client, address, places, self.core.now().wall)?;
+        let seat = self.watches.sit(client.clone(), address, places, self.core.now().wall)?;
+        let spec = asked.decide(&self.core).await?;
+        tracing::debug!(%client, mode = ?spec.opening.mode, "watch opened");
         let sitter = seat.sitter().clone();
         let watcher = Watcher::new(self.core.clone(), spec, leaving.clone(), self.watches.clone(), sitter);
         Ok(Events::new(watcher, seat))

@@ -1,7 +1,7 @@
 //! Pages of instances and of applications.
 
 use bytes::Bytes;
-use heureka_model::{InstanceKey, Invalid, Now, Problem, Selectors, canonical_app};
+use heureka_model::{InstanceKey, Invalid, Now, Problem, Registration, Selectors, canonical_app};
 use heureka_proto::convert::selectors;
 use heureka_proto::listed::{ListedInstances, entry_len, push_entry};
 use heureka_proto::v1;
@@ -45,12 +45,15 @@ pub(super) async fn instances(
     let set = set(request.selectors).map_err(|invalid| Fault::invalid(Reason::InvalidSelector, invalid))?;
     let from = (!request.page_token.is_empty()).then(|| page_token(core, &request.page_token, &set));
     let from = from.transpose()?;
+    // Before anything is read: the list says no less.
+    let vector = core.registry.standing().vector;
     let page = match set.selectors.whole_app().filter(|_| from.is_none()) {
         Some(app) => application(core, app, &set.selectors, size, now).await,
         None => read(core, &set.selectors, from.as_ref().map(|from| &from.after), size, now).await,
     };
-    let first = || Resume { spec: set.fingerprint, boot: core.registry.boot(), revision: page.revision };
-    let resume = from.map_or_else(first, |from| from.resume);
+    let boot = core.registry.boot();
+    let first = || Resume { spec: set.fingerprint, boot, revision: page.revision, vector };
+    let resume = from.map_or_else(first, |from| continued(from.resume, boot));
     let rest = v1::ListInstancesResponse {
         header: core.header(page.revision, now),
         instances: Vec::new(),
@@ -61,6 +64,11 @@ pub(super) async fn instances(
             .unwrap_or_default(),
     };
     Ok(ListedInstances { rest, entries: page.entries.bytes })
+}
+
+/// Where a watch goes on after a list that this server did not begin: nowhere, since its parts are of two moments.
+fn continued(resume: Resume, boot: u64) -> Resume {
+    if resume.boot == boot { resume } else { Resume { boot: 0, vector: Vec::new(), ..resume } }
 }
 
 /// Instances as they stand in a page.
@@ -109,20 +117,25 @@ async fn read(
     now: Now,
 ) -> Encoded {
     if !core.is_long(selectors) {
-        return cut(core.registry.page(selectors, after, size, now));
+        return cut(core.registry.page(selectors, after, size, now), now);
     }
     let (registry, selectors, after) = (core.registry.clone(), selectors.clone(), after.cloned());
-    core.aside(move || cut(registry.page(&selectors, after.as_ref(), size, now))).await
+    core.aside(move || cut(registry.page(&selectors, after.as_ref(), size, now), now)).await
+}
+
+/// An instance as it stands in an answer of this moment.
+pub(super) fn answered(registration: Registration, now: Now) -> v1::Instance {
+    v1::Instance { suspect: registration.is_overdue(now.wall), ..registration.into() }
 }
 
 /// The longest beginning of a page that fits into one message, and the key after which the next one goes on.
-fn cut(page: heureka_registry::Page) -> Encoded {
+fn cut(page: heureka_registry::Page, now: Now) -> Encoded {
     let (mut bytes, mut count) = (Vec::new(), 0);
     let mut next = page.next;
     let mut last = None;
     for registration in page.instances {
         let key = registration.instance.key.clone();
-        let instance = v1::Instance::from(registration);
+        let instance = answered(registration, now);
         if bytes.len() + entry_len(&instance) > MAX_MESSAGE && last.is_some() {
             next = last;
             break;

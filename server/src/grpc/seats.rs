@@ -45,6 +45,8 @@ pub(crate) struct Figures {
     pub(crate) full: AtomicU64,
     /// Streams that resumed.
     pub(crate) resumed: AtomicU64,
+    /// Streams that began with what differs.
+    pub(crate) differing: AtomicU64,
     /// Streams that began with the next change.
     pub(crate) live: AtomicU64,
     /// Streams refused for want of a place.

@@ -8,14 +8,19 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use heureka_model::InstanceKey;
+use heureka_registry::replication::Position;
 
-const FORMAT: u8 = 1;
+/// Format of the tokens issued. Those of the format before are read as well; they have no vector.
+const FORMAT: u8 = 2;
+const OLDEST_FORMAT: u8 = 1;
 const ENVELOPE: usize = 1 + 1 + 8 + 8;
 /// Longest token that is looked at; the longest issued one names a key of 1 KiB.
 const MAX_TOKEN: usize = 4096;
+/// Most entries of a vector, with which a token is shorter than 1 KiB.
+const MAX_VECTOR: usize = 60;
 
 /// A place in the log of one life of one server, as the watcher of one set sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Resume {
     /// Fingerprint of the selectors.
     pub(super) spec: u64,
@@ -23,6 +28,9 @@ pub(super) struct Resume {
     pub(super) boot: u64,
     /// Everything up to here was told.
     pub(super) revision: u64,
+    /// Writes that are part of what was told, by boot: for another server, whose log is another. Empty when none are
+    /// known to be.
+    pub(super) vector: Vec<Position>,
 }
 
 /// A place in a list of instances.
@@ -65,8 +73,8 @@ impl Resume {
     }
 
     pub(super) fn decode(token: &[u8], cluster: &str) -> Result<Self, Unusable> {
-        let mut body = open(token, Kind::Resume, cluster)?;
-        let resume = Self::read(&mut body)?;
+        let (format, mut body) = open(token, Kind::Resume, cluster)?;
+        let resume = Self::read(format, &mut body)?;
         if body.is_empty() { Ok(resume) } else { Err(Unusable::Forged) }
     }
 
@@ -74,11 +82,13 @@ impl Resume {
         body.put_u64_le(self.spec);
         body.put_u64_le(self.boot);
         body.put_u64_le(self.revision);
+        write_vector(&self.vector, body);
     }
 
-    fn read(body: &mut &[u8]) -> Result<Self, Unusable> {
-        let mut part = || body.try_get_u64_le().map_err(|_| Unusable::Forged);
-        Ok(Self { spec: part()?, boot: part()?, revision: part()? })
+    fn read(format: u8, body: &mut &[u8]) -> Result<Self, Unusable> {
+        let (spec, boot, revision) = (number(body)?, number(body)?, number(body)?);
+        let vector = if format == OLDEST_FORMAT { Vec::new() } else { vector(body)? };
+        Ok(Self { spec, boot, revision, vector })
     }
 }
 
@@ -94,8 +104,8 @@ impl Page {
 
     pub(super) fn decode(token: &str, cluster: &str) -> Result<Self, Unusable> {
         let token = unprintable(token)?;
-        let mut body = open(&token, Kind::Page, cluster)?;
-        let resume = Resume::read(&mut body)?;
+        let (format, mut body) = open(&token, Kind::Page, cluster)?;
+        let resume = Resume::read(format, &mut body)?;
         let mut text = || text(&mut body);
         let after = InstanceKey { namespace: text()?, app: text()?, id: text()? };
         if body.is_empty() { Ok(Self { resume, after }) } else { Err(Unusable::Forged) }
@@ -112,8 +122,8 @@ impl Names {
 
     pub(super) fn decode(token: &str, cluster: &str) -> Result<Self, Unusable> {
         let token = unprintable(token)?;
-        let mut body = open(&token, Kind::Names, cluster)?;
-        let spec = body.try_get_u64_le().map_err(|_| Unusable::Forged)?;
+        let (_, mut body) = open(&token, Kind::Names, cluster)?;
+        let spec = number(&mut body)?;
         let after = text(&mut body)?;
         if body.is_empty() { Ok(Self { spec, after }) } else { Err(Unusable::Forged) }
     }
@@ -140,7 +150,8 @@ fn seal(kind: Kind, cluster: &str, write: impl FnOnce(&mut BytesMut)) -> Bytes {
     token.freeze()
 }
 
-fn open<'a>(token: &'a [u8], kind: Kind, cluster: &str) -> Result<&'a [u8], Unusable> {
+/// Format and body.
+fn open<'a>(token: &'a [u8], kind: Kind, cluster: &str) -> Result<(u8, &'a [u8]), Unusable> {
     if token.len() < ENVELOPE || token.len() > MAX_TOKEN {
         return Err(Unusable::Forged);
     }
@@ -152,10 +163,33 @@ fn open<'a>(token: &'a [u8], kind: Kind, cluster: &str) -> Result<&'a [u8], Unus
     if head[2..] != fingerprint(cluster.as_bytes()).to_le_bytes() {
         return Err(Unusable::Forged);
     }
-    if head[0] != FORMAT {
+    if head[0] > FORMAT {
         return Err(Unusable::Unknown);
     }
-    if head[1] == kind as u8 { Ok(body) } else { Err(Unusable::Forged) }
+    let known = head[0] >= OLDEST_FORMAT && head[1] == kind as u8;
+    if known { Ok((head[0], body)) } else { Err(Unusable::Forged) }
+}
+
+/// A vector that is too long for a token is left out: no part of it says what the whole does.
+fn write_vector(vector: &[Position], body: &mut BytesMut) {
+    let vector = if vector.len() > MAX_VECTOR { &[] } else { vector };
+    body.put_u8(vector.len() as u8);
+    for position in vector {
+        body.put_u64_le(position.boot);
+        body.put_u64_le(position.clock);
+    }
+}
+
+fn vector(body: &mut &[u8]) -> Result<Vec<Position>, Unusable> {
+    let count = body.try_get_u8().map_err(|_| Unusable::Forged)?;
+    let position = |_| Ok(Position { boot: number(body)?, clock: number(body)? });
+    let vector = (0..count).map(position).collect::<Result<Vec<_>, _>>()?;
+    let ordered = vector.is_sorted_by(|one, other| one.boot < other.boot);
+    if ordered && vector.len() <= MAX_VECTOR { Ok(vector) } else { Err(Unusable::Forged) }
+}
+
+fn number(body: &mut &[u8]) -> Result<u64, Unusable> {
+    body.try_get_u64_le().map_err(|_| Unusable::Forged)
 }
 
 fn put_text(body: &mut BytesMut, text: &str) {
@@ -184,7 +218,7 @@ fn unprintable(token: &str) -> Result<Vec<u8>, Unusable> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::collection::vec;
+    use proptest::collection::{btree_map, vec};
     use proptest::prelude::*;
     use proptest::sample::Index;
 
@@ -193,7 +227,24 @@ mod tests {
     const CLUSTER: &str = "blue";
 
     fn resume() -> impl Strategy<Value = Resume> {
-        any::<[u64; 3]>().prop_map(|[spec, boot, revision]| Resume { spec, boot, revision })
+        (any::<[u64; 3]>(), btree_map(any::<u64>(), any::<u64>(), 0..=MAX_VECTOR)).prop_map(
+            |([spec, boot, revision], vector)| {
+                let vector = vector.into_iter().map(|(boot, clock)| Position { boot, clock }).collect();
+                Resume { spec, boot, revision, vector }
+            },
+        )
+    }
+
+    fn place() -> Resume {
+        Resume { spec: 1, boot: 2, revision: 3, vector: vec![Position { boot: 2, clock: 9 }] }
+    }
+
+    /// The token with another head, rightly sealed.
+    fn resealed(token: &[u8], change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+        let mut token = token[..token.len() - 8].to_vec();
+        change(&mut token);
+        token.extend(fingerprint(&token).to_le_bytes());
+        token
     }
 
     fn page() -> impl Strategy<Value = Page> {
@@ -250,7 +301,7 @@ mod tests {
 
     #[test]
     fn tokens_of_another_cluster_or_kind_are_forged() {
-        let resume = Resume { spec: 1, boot: 2, revision: 3 };
+        let resume = place();
         assert_eq!(Resume::decode(&resume.encode("green"), CLUSTER), Err(Unusable::Forged));
         let names = Names { spec: 1, after: "WEB".into() };
         assert_eq!(Page::decode(&names.encode(CLUSTER), CLUSTER), Err(Unusable::Forged));
@@ -260,11 +311,44 @@ mod tests {
 
     #[test]
     fn a_later_format_is_unknown_and_not_forged() {
-        let mut token = Resume { spec: 1, boot: 2, revision: 3 }.encode(CLUSTER).to_vec();
-        token[0] = FORMAT + 1;
-        let content = token.len() - 8;
-        let checksum = fingerprint(&token[..content]).to_le_bytes();
-        token[content..].copy_from_slice(&checksum);
+        let token = resealed(&place().encode(CLUSTER), |token| token[0] = FORMAT + 1);
         assert_eq!(Resume::decode(&token, CLUSTER), Err(Unusable::Unknown));
+        let token = resealed(&place().encode(CLUSTER), |token| token[0] = 0);
+        assert_eq!(Resume::decode(&token, CLUSTER), Err(Unusable::Forged));
+    }
+
+    #[test]
+    fn a_token_of_the_format_before_is_read_without_a_vector() {
+        let resume = Resume { vector: Vec::new(), ..place() };
+        let token = resealed(&resume.encode(CLUSTER), |token| {
+            token[0] = OLDEST_FORMAT;
+            assert_eq!(token.pop(), Some(0), "the length of the vector");
+        });
+        assert_eq!(Resume::decode(&token, CLUSTER), Ok(resume));
+        let names = Names { spec: 1, after: "WEB".into() };
+        let bytes = unprintable(&names.encode(CLUSTER)).unwrap();
+        let old = printable(&resealed(&bytes, |token| token[0] = OLDEST_FORMAT));
+        assert_eq!(Names::decode(&old, CLUSTER), Ok(names));
+    }
+
+    #[test]
+    fn a_token_takes_less_than_a_kilobyte_and_no_part_of_a_vector_stands_for_it() {
+        let vector = |count: usize| (0..count as u64).map(|boot| Position { boot, clock: 7 }).collect();
+        let longest = Resume { vector: vector(MAX_VECTOR), ..place() };
+        let token = longest.encode(CLUSTER);
+        assert!(token.len() <= 1024, "{}", token.len());
+        assert_eq!(Resume::decode(&token, CLUSTER), Ok(longest));
+        let longer = Resume { vector: vector(MAX_VECTOR + 1), ..place() };
+        let read = Resume::decode(&longer.encode(CLUSTER), CLUSTER).unwrap();
+        assert!(read.vector.is_empty());
+    }
+
+    #[test]
+    fn a_vector_out_of_order_is_forged() {
+        let position = |boot| Position { boot, clock: 1 };
+        for vector in [vec![position(2), position(1)], vec![position(1), position(1)]] {
+            let token = Resume { vector, ..place() }.encode(CLUSTER);
+            assert_eq!(Resume::decode(&token, CLUSTER), Err(Unusable::Forged));
+        }
     }
 }

@@ -134,6 +134,7 @@ fn counts() -> Read<Counter, Sources, u64> {
     vec![
         (started("full"), |sources| load(&sources.watches.figures().full)),
         (started("resumed"), |sources| load(&sources.watches.figures().resumed)),
+        (started("diff"), |sources| load(&sources.watches.figures().differing)),
         (started("live"), |sources| load(&sources.watches.figures().live)),
         (counter!("heureka_watch_refused_total"), |sources| load(&sources.watches.figures().refused)),
         (counter!("heureka_watch_restarted_total"), |sources| load(&sources.watches.figures().restarted)),

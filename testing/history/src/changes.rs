@@ -9,6 +9,7 @@ use prost::Message as _;
 use crate::court::{Charge, Court};
 use crate::guarantee::{Guarantee, shown};
 use crate::heard::Heard;
+use crate::set::covers;
 use crate::stream::{Stage, Stream};
 use crate::watcher::Watcher;
 
@@ -126,7 +127,7 @@ impl Watcher {
             Some(last) if version < last => {
                 Charge::new(Guarantee::Ordered, format!("newer than {}", shown(&last)), shown(&version))
             }
-            None if live && held && heard.live.is_some() => {
+            None if live && held && !self.adrift && heard.live.is_some() => {
                 Charge::new(Guarantee::Unique, "a version once", format!("{} again", shown(&version)))
             }
             None if live && ever.is_some_and(|ever| ever > version) => {
@@ -158,7 +159,8 @@ impl Watcher {
         *ever = heard.version.max(*ever);
         let seen = stream.part.seen.entry(heard.key.clone()).or_default();
         *seen = heard.version.max(*seen);
-        match &mut stream.part.building {
+        let apps = stream.part.apps.as_ref();
+        match stream.part.building.as_mut().filter(|_| covers(apps, &heard.key)) {
             Some(building) => building.apply(&heard.key, heard.version, heard.live.as_ref()),
             None => {
                 self.told.apply(&heard.key, heard.version, heard.live.as_ref());

@@ -27,6 +27,9 @@ pub enum Guarantee {
     Filtered,
     /// A server never tells an older version of a key than it told before, on whatever stream.
     Monotone,
+    /// What a client shows never goes back to an older version of a key, nor to one that was removed, whichever server
+    /// it moves to.
+    Steady,
     /// What was told adds up to the digests of the server, to its list at rest, and to what the client holds.
     ViewEquality,
 }
@@ -50,7 +53,7 @@ pub struct Broken {
 
 impl Guarantee {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Ordered,
         Self::Unique,
         Self::Reliable,
@@ -60,6 +63,7 @@ impl Guarantee {
         Self::Bookmarkable,
         Self::Filtered,
         Self::Monotone,
+        Self::Steady,
         Self::ViewEquality,
     ];
 
@@ -76,6 +80,7 @@ impl Guarantee {
             Self::Bookmarkable => "bookmarkable",
             Self::Filtered => "filtered",
             Self::Monotone => "monotone",
+            Self::Steady => "steady",
             Self::ViewEquality => "view equality",
         }
     }

@@ -47,6 +47,7 @@ fn take(watcher: &mut Watcher, step: &Step, court: &mut Court<'_>) {
         What::Listed(page) => watcher.listed(page, court),
         What::Rested(page) => watcher.rested(page, court),
         What::Held { count, hash } => watcher.holds(*count, *hash, court),
+        What::Shows { key, version, live } => watcher.shows(key, *version, *live, court),
         What::Wrote(_) | What::Forgot(_) => {}
     }
 }

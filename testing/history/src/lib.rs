@@ -20,6 +20,7 @@
 //! | `forgot` | `InstanceKey`: nothing is expected any more of what was written to it before |
 //! | `listed` | `{"request": …, "response": …}` of ListInstances, before a watch from its token |
 //! | `rested` | the same, taken while nothing changed, until the watcher hears its next mark |
+//! | `shows` | `Change`: the client's own set changed so; REMOVED, when a removal was told, with the version that was held |
 //! | `held` | `{"count": 3, "hash": "16 hexadecimal digits"}`: the client's own digest of what it holds after a mark |
 //!
 //! ```text

@@ -32,6 +32,8 @@ struct Line {
     #[serde(skip_serializing_if = "Option::is_none")]
     rested: Option<Exchange>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    shows: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     held: Option<Held>,
 }
 
@@ -108,6 +110,9 @@ fn whats(line: Line) -> Result<Vec<What>, Unreadable> {
     if let Some(exchange) = line.rested {
         found.push(What::Rested(Box::new(page("rested", &exchange)?)));
     }
+    if let Some(change) = line.shows {
+        found.push(shows(message("shows", &change)?)?);
+    }
     if let Some(held) = line.held {
         let hash = u64::from_str_radix(&held.hash, 16);
         let hash = hash.map_err(|_| Unreadable::new("held.hash: not a hexadecimal number of 64 bits"))?;
@@ -134,9 +139,23 @@ pub(crate) fn write(step: &Step) -> String {
         }
         What::Listed(page) => line.listed = Some(exchange(page)),
         What::Rested(page) => line.rested = Some(exchange(page)),
+        What::Shows { key, version, live } => {
+            let kind = if *live { v1::ChangeType::Modified } else { v1::ChangeType::Removed };
+            let (key, version) = (Some(key.clone().into()), Some((*version).into()));
+            let change = v1::Change { r#type: kind.into(), key, version, ..v1::Change::default() };
+            line.shows = Some(STANDARD.encode(change.encode_to_vec()));
+        }
         What::Held { count, hash } => line.held = Some(Held { count: *count, hash: format!("{hash:016x}") }),
     }
     serde_json::to_string(&line).expect("invariant: a line is plain texts and numbers")
+}
+
+fn shows(change: v1::Change) -> Result<What, Unreadable> {
+    let live = change.r#type() != v1::ChangeType::Removed;
+    let missing = |field| move || Unreadable::new(format!("shows.{field}: is missing"));
+    let key = change.key.ok_or_else(missing("key"))?.into();
+    let version = change.version.ok_or_else(missing("version"))?.into();
+    Ok(What::Shows { key, version, live })
 }
 
 fn page(field: &str, exchange: &Exchange) -> Result<Page, Unreadable> {

@@ -1,6 +1,5 @@
 //! Lists beside the streams.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use heureka_model::Registration;
@@ -81,7 +80,7 @@ impl Watcher {
     fn read(&mut self, before: Option<Set>, page: &Page, court: &mut Court<'_>) -> Set {
         let header = page.response.header.clone().unwrap_or_default();
         let selectors = encoded(&page.request.selectors);
-        let mut set = before.unwrap_or(Set { boot: header.boot, selectors, since: 0, held: HashMap::new() });
+        let mut set = before.unwrap_or(Set { boot: header.boot, selectors, ..Set::default() });
         for instance in page.response.instances.clone() {
             self.read_one(&mut set, instance, court);
         }

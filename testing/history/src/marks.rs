@@ -7,6 +7,7 @@ use heureka_proto::v1::{SnapshotMode, StartMode};
 
 use crate::court::{Charge, Court};
 use crate::guarantee::{Guarantee, shown};
+use crate::set::covers;
 use crate::stream::{Stage, Stream};
 use crate::watcher::Watcher;
 use crate::wrote::{State, Write};
@@ -17,8 +18,16 @@ impl Watcher {
     /// The initial part is complete.
     pub(crate) fn end(&mut self, stream: &mut Stream, court: &mut Court<'_>) {
         if let Some(built) = stream.part.building.take() {
-            self.view.swap(&built);
-            self.told = built;
+            let apps = stream.part.apps.take();
+            self.view.swap(&built, apps.as_ref());
+            match apps {
+                // What the server has there counts, older or not.
+                Some(apps) => {
+                    self.told.held.retain(|key, _| !covers(Some(&apps), key));
+                    self.told.swap(&built, Some(&apps));
+                }
+                None => self.told = built,
+            }
         }
         let boot = stream.boot.unwrap_or_default();
         let newest = self.newest.get(&boot);
@@ -86,9 +95,11 @@ impl Watcher {
         let told = self.told.digest();
         if v1::SetDigest::from(told) == *digest {
             self.spoiled = !stream.part.missing.is_empty();
+            self.adrift = false;
             return;
         }
-        if self.spoiled {
+        // A server that lags may have less than another has told. It follows, or the lists at rest show it.
+        if self.spoiled || self.adrift {
             return;
         }
         let resumed = stream.stage == Stage::Initial && stream.part.mode == SnapshotMode::Resume;

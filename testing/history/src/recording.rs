@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
-use heureka_model::InstanceKey;
+use heureka_model::{InstanceKey, Version};
 use heureka_proto::v1;
 use prost::Message as _;
 
@@ -37,6 +37,15 @@ pub enum What {
     Listed(Box<Page>),
     /// A page of a list taken while nothing changed, until this watcher hears its next mark.
     Rested(Box<Page>),
+    /// The client's own set changed.
+    Shows {
+        /// Instance.
+        key: InstanceKey,
+        /// What it holds, or held when a server told that it is gone.
+        version: Version,
+        /// The instance is there.
+        live: bool,
+    },
     /// What the client holds by its own account, told right after it took a mark in.
     Held {
         /// Instances.

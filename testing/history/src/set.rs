@@ -1,6 +1,6 @@
 //! A set of instances as somebody knows it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use heureka_model::{InstanceKey, Registration, SetDigest, Version};
@@ -15,7 +15,12 @@ pub(crate) struct Set {
     /// From this revision on every change was told; from 0 on the set is whole.
     pub(crate) since: u64,
     pub(crate) held: HashMap<InstanceKey, Arc<Registration>>,
+    /// Newest removal told of each key, for a set that remembers them: nothing up to that comes back.
+    pub(crate) removed: Option<HashMap<InstanceKey, Version>>,
 }
+
+/// Applications by namespace and name.
+pub(crate) type Apps = HashSet<(String, String)>;
 
 impl Set {
     pub(crate) fn is_whole(&self) -> bool {
@@ -28,24 +33,38 @@ impl Set {
 
     /// Takes a change in as a client does: only what is newer counts.
     pub(crate) fn apply(&mut self, key: &InstanceKey, version: Version, live: Option<&Arc<Registration>>) {
-        if self.version(key).is_some_and(|held| held > version) {
+        if self.version(key).is_some_and(|held| held > version)
+            || live.is_some() && self.outdates(key, version)
+        {
             return;
         }
+        self.note(key, version, live.is_none());
         match live {
             Some(live) => drop(self.held.insert(key.clone(), Arc::clone(live))),
             None => drop(self.held.remove(key)),
         }
     }
 
-    /// Puts a whole snapshot in place of the set; a newer copy of an instance that it mentions stays.
-    pub(crate) fn swap(&mut self, built: &Self) {
-        let mut next = built.clone();
-        for (key, newer) in &mut next.held {
-            if let Some(held) = self.held.get(key).filter(|held| held.version > newer.version) {
-                *newer = Arc::clone(held);
-            }
+    /// Whether a removal at this version or a later one is remembered.
+    fn outdates(&self, key: &InstanceKey, version: Version) -> bool {
+        self.removed.as_ref().and_then(|removed| removed.get(key)).is_some_and(|removed| *removed >= version)
+    }
+
+    fn note(&mut self, key: &InstanceKey, version: Version, is_removal: bool) {
+        if let Some(removed) = self.removed.as_mut().filter(|_| is_removal) {
+            let known = removed.entry(key.clone()).or_default();
+            *known = version.max(*known);
         }
-        *self = next;
+    }
+
+    /// Puts a snapshot in place of the set, or of the applications that it tells; a newer copy of an instance that it
+    /// mentions stays, and what is known to be removed does not come back.
+    pub(crate) fn swap(&mut self, built: &Self, apps: Option<&Apps>) {
+        self.boot = built.boot;
+        self.selectors.clone_from(&built.selectors);
+        self.since = if apps.is_none() { built.since } else { self.since };
+        self.held.retain(|key, _| built.held.contains_key(key) || !covers(apps, key));
+        built.held.iter().for_each(|(key, live)| self.apply(key, live.version, Some(live)));
     }
 
     pub(crate) fn digest(&self) -> SetDigest {
@@ -53,4 +72,9 @@ impl Set {
         self.held.values().for_each(|held| digest.add(held.hash(), held.status()));
         digest
     }
+}
+
+/// Whether a snapshot of these applications, or of all, tells the key.
+pub(crate) fn covers(apps: Option<&Apps>, key: &InstanceKey) -> bool {
+    apps.is_none_or(|apps| apps.contains(&(key.namespace.clone(), key.app.clone())))
 }

@@ -9,7 +9,7 @@ use heureka_proto::v1::{ListInstancesRequest, SnapshotMode, StartMode, WatchSpec
 use prost::Message as _;
 
 use crate::guarantee::Broken;
-use crate::set::Set;
+use crate::set::{Apps, Set};
 
 const DEFAULT_BATCH: usize = 256;
 const MAX_BATCH: usize = 2000;
@@ -24,6 +24,8 @@ pub(crate) struct Asked {
     pub(crate) start: StartMode,
     pub(crate) max_batch: usize,
     pub(crate) token: Bytes,
+    /// It said what it holds.
+    pub(crate) tells: bool,
 }
 
 /// How far a stream got.
@@ -54,6 +56,8 @@ pub(crate) struct Part {
     pub(crate) mode: SnapshotMode,
     /// A whole snapshot until it is complete.
     pub(crate) building: Option<Set>,
+    /// Applications that it tells whole, where it is not all of them.
+    pub(crate) apps: Option<Apps>,
     /// Newest version told of each key.
     pub(crate) seen: HashMap<InstanceKey, Version>,
     /// Revision of the last batch.
@@ -80,6 +84,7 @@ impl Asked {
             },
             max_batch: if max == 0 { DEFAULT_BATCH } else { max.min(MAX_BATCH) },
             token: spec.resume_token.clone(),
+            tells: !spec.known_digests.is_empty(),
         }
     }
 
@@ -90,6 +95,7 @@ impl Asked {
             SnapshotMode::Resume => {
                 matches!(self.start, StartMode::Follow | StartMode::ResumeOnly) && !self.token.is_empty()
             }
+            SnapshotMode::Diff => self.start == StartMode::Follow && self.tells,
             SnapshotMode::None => self.start == StartMode::LiveOnly,
             SnapshotMode::Unspecified => false,
         }

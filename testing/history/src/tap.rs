@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::{Buf as _, Bytes, BytesMut};
-use heureka_model::InstanceKey;
+use heureka_model::{InstanceKey, Version};
 use heureka_proto::v1;
 use http::{HeaderMap, Request, Response};
 use http_body::{Body, Frame, SizeHint};
@@ -87,6 +87,11 @@ impl Recorder {
     /// Notes that nothing is expected any more of what was written to `key`.
     pub fn forgot(&self, key: InstanceKey) {
         self.note("", What::Forgot(key));
+    }
+
+    /// Notes what `watcher` holds of an instance from now on, or held when a server told that it is gone.
+    pub fn shows(&self, watcher: &str, key: InstanceKey, version: Version, live: bool) {
+        self.note(watcher, What::Shows { key, version, live });
     }
 
     /// Notes a page of a list that `watcher` goes on from.

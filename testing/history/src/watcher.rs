@@ -10,7 +10,7 @@ use heureka_proto::v1::{SnapshotMode, StartMode};
 use prost::Message as _;
 
 use crate::court::{Charge, Court, Place};
-use crate::guarantee::Guarantee;
+use crate::guarantee::{Guarantee, shown};
 use crate::lists::Lists;
 use crate::set::Set;
 use crate::stream::{Part, Stage, Stream};
@@ -24,6 +24,10 @@ pub(crate) struct Watcher {
     pub(crate) told: Set,
     /// The set as a client of the contract holds it, which never goes back.
     pub(crate) view: Set,
+    /// The set goes on at another server than it came from, whose digest has not confirmed it yet.
+    pub(crate) adrift: bool,
+    /// What the client itself showed of each key last, and whether it was there.
+    pub(crate) shown: HashMap<InstanceKey, (Version, bool)>,
     /// Revision of the last mark, while that is a mark of the set as it was told.
     pub(crate) reached: Option<u64>,
     /// Newest version of each key that a life of a server told.
@@ -37,7 +41,8 @@ pub(crate) struct Watcher {
 
 impl Watcher {
     pub(crate) fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), ..Self::default() }
+        let view = Set { removed: Some(HashMap::new()), ..Set::default() };
+        Self { name: name.to_owned(), view, ..Self::default() }
     }
 
     pub(crate) fn open(&mut self, spec: &v1::WatchSpec, court: &mut Court<'_>) {
@@ -165,14 +170,20 @@ impl Watcher {
         let blank = Set { boot: header.boot, selectors: stream.asked.encoded.clone(), ..Set::default() };
         match mode {
             SnapshotMode::Full => {
-                self.spoiled = false;
+                (self.spoiled, self.adrift) = (false, false);
+                stream.part.building = Some(blank);
+            }
+            SnapshotMode::Diff => {
+                let name = |app: &v1::AppDigest| (app.namespace.clone(), app.app.clone());
+                stream.part.apps = Some(begin.apps.iter().map(name).collect());
+                self.goes_on(&blank);
+                self.adrift = false;
                 stream.part.building = Some(blank);
             }
             SnapshotMode::Resume if again => stream.part.mark = before.mark,
             SnapshotMode::Resume => self.resume(stream, blank, header.revision, court),
             SnapshotMode::None | SnapshotMode::Unspecified => {
-                self.told = Set { since: header.revision.max(1), ..blank };
-                self.view = self.told.clone();
+                self.begins(Set { since: header.revision.max(1), ..blank });
             }
         }
         stream.stage = Stage::Initial;
@@ -182,26 +193,52 @@ impl Watcher {
     fn resume(&mut self, stream: &mut Stream, blank: Set, head: u64, court: &mut Court<'_>) {
         let Some(place) = court.place(&stream.asked.token, &self.name).cloned() else {
             // The recording does not reach back to where the token came from.
-            self.told = Set { since: head.max(1), ..blank };
-            self.view = self.told.clone();
+            self.begins(Set { since: head.max(1), ..blank });
             return;
         };
-        if place.boot != blank.boot || place.selectors != blank.selectors {
-            let expected = "a whole set after a token of another life or other selectors";
+        if place.selectors != blank.selectors {
+            let expected = "a whole set after a token of other selectors";
             self.accuse(court, Charge::new(Guarantee::Resumable, expected, "RESUME"));
         }
-        stream.part.mark = Some(place.revision);
-        let same = self.told.boot == blank.boot && self.told.selectors == blank.selectors;
+        let moves = place.boot != blank.boot;
+        // Revisions of one server's log say nothing of another's.
+        stream.part.mark = (!moves).then_some(place.revision);
+        let same = self.told.boot == place.boot && self.told.selectors == blank.selectors;
         match place.list {
-            Some(list) => {
-                self.told = list;
-                self.view = self.told.clone();
-            }
+            Some(list) => self.begins(list),
             None if same && place.watcher == self.name => {}
-            None => {
-                self.told = Set { since: place.revision.max(1), ..blank };
-                self.view = self.told.clone();
-            }
+            None => self.begins(Set {
+                since: if moves { head.max(1) } else { place.revision.max(1) },
+                ..blank.clone()
+            }),
+        }
+        self.adrift |= moves;
+        self.goes_on(&blank);
+    }
+
+    /// The set is this one from now on.
+    fn begins(&mut self, set: Set) {
+        self.view = Set { removed: self.view.removed.take(), ..set.clone() };
+        self.told = set;
+    }
+
+    /// The set is told by this server from now on.
+    fn goes_on(&mut self, blank: &Set) {
+        for set in [&mut self.told, &mut self.view] {
+            set.boot = blank.boot;
+            set.selectors.clone_from(&blank.selectors);
+        }
+    }
+
+    /// The client's own set changed.
+    pub(crate) fn shows(&mut self, key: &InstanceKey, version: Version, live: bool, court: &mut Court<'_>) {
+        let (before, was_live) = self.shown.insert(key.clone(), (version, live)).unwrap_or_default();
+        if version < before || live && !was_live && version == before {
+            let expected =
+                if was_live { "nothing older than" } else { "nothing as old as what was removed with" };
+            let charge =
+                Charge::new(Guarantee::Steady, format!("{expected} {}", shown(&before)), shown(&version));
+            self.accuse(court, charge.of(key));
         }
     }
 

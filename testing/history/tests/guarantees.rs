@@ -282,7 +282,6 @@ fn resumable_a_token_leads_to_what_was_missed() {
 fn resumable_a_start_is_as_asked_for_or_openly_a_whole_set() {
     let cut = || [closed("UNAVAILABLE"), resume(2)];
     let after_cut = |steps: Vec<What>| after_begun(cut().into_iter().chain(steps));
-    assert_broken(&after_cut(vec![begin_of(8, RESUME, 2)]), Guarantee::Resumable, 7);
     assert_broken(&after_cut(vec![closed("OUT_OF_RANGE")]), Guarantee::Resumable, 7);
     assert_broken(&after_cut(vec![closed("INVALID_ARGUMENT")]), Guarantee::Resumable, 7);
     let replayed = vec![begin(RESUME, 3), batch(2, vec![put("b", 1)])];
@@ -298,6 +297,81 @@ fn resumable_a_start_is_as_asked_for_or_openly_a_whole_set() {
     let whole = after_begun([closed("CANCELLED"), open(only.clone()), begin(FULL, 2)]);
     assert_broken(&whole, Guarantee::Resumable, 7);
     assert_kept(&after_begun([closed("CANCELLED"), open(only), closed("OUT_OF_RANGE")]));
+}
+
+#[test]
+fn resumable_another_server_tells_what_was_missed() {
+    let moved = |steps: Vec<What>| {
+        after_begun([closed("UNAVAILABLE"), resume(2), begin_of(8, RESUME, 9)].into_iter().chain(steps))
+    };
+    let level = of(&[("a", 2), ("b", 1)]);
+    let listed = |set: &[(&str, u64)]| {
+        let mut page = page(9, set);
+        page.response.header = header(8, 9);
+        What::Rested(page)
+    };
+    let told = || vec![batch(9, vec![put("a", 2)]), end(9, level.clone())];
+    assert_kept(&moved([told(), vec![listed(&[("a", 2), ("b", 1)])]].concat()));
+    // One that lags may lack what another told, until it follows.
+    let lagging =
+        vec![end(9, of(&[("a", 1)])), batch(10, vec![put("b", 1)]), mark(10, of(&[("a", 1), ("b", 1)]))];
+    assert_kept(&moved(lagging));
+    let silent = vec![end(9, level.clone()), listed(&[("a", 2), ("b", 1)])];
+    assert_broken(&moved(silent), Guarantee::ViewEquality, 9);
+    let late = [told(), vec![mark(9, of(&[("a", 3), ("b", 1)]))]].concat();
+    assert_broken(&moved(late), Guarantee::ViewEquality, 10);
+}
+
+#[test]
+fn resumable_what_differs_is_told_to_whoever_says_what_it_holds() {
+    let digests = || vec![v1::AppDigest { app: "WEB".into(), ..v1::AppDigest::default() }];
+    let telling = || open(v1::WatchSpec { known_digests: digests(), ..v1::WatchSpec::default() });
+    let differs = |apps: Vec<v1::AppDigest>| {
+        let (header, mode) = (header(8, 9), SnapshotMode::Diff.into());
+        message(Event::SnapshotBegin(v1::SnapshotBegin { header, mode, apps }))
+    };
+    let moved = |steps: Vec<What>| after_begun([closed("UNAVAILABLE"), telling()].into_iter().chain(steps));
+    let whole = |digest| vec![differs(digests()), batch(9, vec![put("a", 2)]), end(9, digest)];
+    assert_kept(&moved(whole(of(&[("a", 2)]))));
+    assert_broken(&moved(whole(of(&[("a", 2), ("b", 1)]))), Guarantee::ViewEquality, 9);
+    let nothing = |digest| vec![differs(Vec::new()), end(9, digest)];
+    assert_kept(&moved(nothing(of(&[("a", 1), ("b", 1)]))));
+    assert_broken(&moved(nothing(of(&[("a", 1)]))), Guarantee::ViewEquality, 8);
+    let unasked = after_begun([closed("UNAVAILABLE"), resume(2), differs(Vec::new())]);
+    assert_broken(&unasked, Guarantee::Resumable, 7);
+}
+
+#[test]
+fn steady_what_a_client_shows_never_goes_back() {
+    let shows = |id: &str, owner: u64, live: bool| What::Shows {
+        key: key(id).into(),
+        version: version(owner).into(),
+        live,
+    };
+    let kept = [shows("a", 1, true), shows("a", 2, true), shows("a", 2, false), shows("a", 3, true)];
+    assert_kept(&after_begun(kept));
+    let older = [shows("a", 2, true), shows("b", 1, true), shows("a", 1, true)];
+    assert_broken(&after_begun(older), Guarantee::Steady, 7);
+    let back = [shows("a", 2, true), shows("a", 2, false), shows("a", 2, true)];
+    assert_broken(&after_begun(back), Guarantee::Steady, 7);
+}
+
+#[test]
+fn steady_a_removal_is_remembered_when_a_server_lags() {
+    let history = |held: What| {
+        after_begun([
+            batch(3, vec![cancelled("b", 2)]),
+            mark(3, of(&[("a", 1)])),
+            closed("UNAVAILABLE"),
+            resume(3),
+            begin_of(8, FULL, 4),
+            batch(4, vec![put("a", 1), put("b", 1)]),
+            end(4, of(&[("a", 1), ("b", 1)])),
+            held,
+        ])
+    };
+    assert_kept(&history(held(&[("a", 1)])));
+    assert_broken(&history(held(&[("a", 1), ("b", 1)])), Guarantee::ViewEquality, 12);
 }
 
 #[test]

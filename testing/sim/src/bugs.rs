@@ -1,13 +1,40 @@
 //! Faults planted into the core on purpose, to see that the monitors find them.
 
-/// The faults that can be planted, by number.
-pub const BUGS: [u8; 0] = [];
+use heureka_registry::seeded::Bug;
 
-/// Plants a fault. False when this build has none, or not that one.
+/// The faults that can be planted, by number.
 #[must_use]
-pub fn arm(_bug: u8) -> bool {
-    false
+pub fn bugs() -> Vec<u8> {
+    Bug::ALL.into_iter().map(|bug| bug as u8).collect()
+}
+
+/// What a fault is, by its number.
+#[must_use]
+pub fn name_of(number: u8) -> Option<String> {
+    find(number).map(|bug| format!("{bug:?}"))
+}
+
+/// Plants a fault in this whole process. False when this build cannot, or there is no such fault.
+#[must_use]
+pub fn arm(number: u8) -> bool {
+    let bug = find(number).filter(|_| cfg!(feature = "seeded-bugs"));
+    set(bug);
+    bug.is_some()
 }
 
 /// Takes the planted fault away.
-pub fn disarm() {}
+pub fn disarm() {
+    set(None);
+}
+
+fn find(number: u8) -> Option<Bug> {
+    Bug::ALL.into_iter().find(|bug| *bug as u8 == number)
+}
+
+#[cfg(feature = "seeded-bugs")]
+fn set(bug: Option<Bug>) {
+    heureka_registry::seeded::plant(bug);
+}
+
+#[cfg(not(feature = "seeded-bugs"))]
+fn set(_bug: Option<Bug>) {}

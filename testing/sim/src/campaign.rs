@@ -106,7 +106,7 @@ impl Campaign {
             }
             let seed = self.first + number;
             let plan = self.temper.map_or_else(|| Plan::of(seed), |temper| Plan::with(seed, temper));
-            let twice = number % TWICE == 0;
+            let twice = number.is_multiple_of(TWICE);
             let (outcome, violation) = judge(&plan, twice);
             tally.add(&plan, outcome, twice);
             if let Some(violation) = violation {

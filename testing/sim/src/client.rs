@@ -84,6 +84,13 @@ pub(crate) enum Answer {
     Unavailable,
 }
 
+impl Answer {
+    /// Whether a registration was taken for a late copy.
+    pub(crate) fn is_late(self) -> bool {
+        matches!(self, Self::Registered { applied: false, .. })
+    }
+}
+
 /// What follows from an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {

@@ -17,13 +17,13 @@ mod minimise;
 mod monitors;
 mod net;
 mod observe;
-mod plan;
+pub mod plan;
 mod report;
 mod rng;
 mod trace;
 mod world;
 
-pub use bugs::{BUGS, arm, disarm};
+pub use bugs::{arm, bugs, disarm, name_of};
 pub use campaign::{Campaign, Failure, Tally, judge, regressions};
 pub use minimise::minimise;
 pub use monitors::{Findings, Violation};

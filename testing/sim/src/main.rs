@@ -4,7 +4,8 @@
 use std::process::ExitCode;
 
 use heureka_sim::{
-    Campaign, Failure, Plan, Tally, Temper, Trace, arm, disarm, explain, judge, regressions, run,
+    Campaign, Failure, Plan, Tally, Temper, Trace, arm, bugs, disarm, explain, judge, name_of, regressions,
+    run,
 };
 
 fn main() -> ExitCode {
@@ -18,7 +19,7 @@ fn main() -> ExitCode {
 }
 
 const USAGE: &str =
-    "usage: sim [--seeds N] [--first N] [--threads N] [--temper NAME] [--bug N|all] [--keep-going]
+    "usage: sim [--seeds N] [--first N] [--threads N] [--temper NAME] [--bug N|all] [--rotate N] [--keep-going]
        sim --seed N [--temper NAME] [--bug N] [--key N]";
 
 struct Arguments {
@@ -58,7 +59,8 @@ fn arguments() -> Result<Arguments, String> {
             "--threads" => arguments.threads = (number()? as usize).max(1),
             "--seed" => arguments.seed = Some(number()?),
             "--key" => arguments.key = Some(number()? as usize),
-            "--bug" if value == "all" => arguments.bugs = heureka_sim::BUGS.to_vec(),
+            "--rotate" => arguments.bugs = rotated(number()? as usize),
+            "--bug" if value == "all" => arguments.bugs = bugs(),
             "--bug" => arguments.bugs.push(number()? as u8),
             "--temper" => {
                 let temper = Temper::named(&value).ok_or_else(|| format!("no temper is called {value}"))?;
@@ -68,6 +70,13 @@ fn arguments() -> Result<Arguments, String> {
         }
     }
     Ok(arguments)
+}
+
+/// Some of the faults, others for each number.
+fn rotated(number: usize) -> Vec<u8> {
+    const AT_A_TIME: usize = 8;
+    let all = bugs();
+    all.iter().cycle().skip(number * AT_A_TIME % all.len()).take(AT_A_TIME).copied().collect()
 }
 
 impl Arguments {
@@ -147,12 +156,13 @@ impl Arguments {
             disarm();
             let first = tally.failures.iter().min_by_key(|failure| failure.plan.seed);
             found += usize::from(first.is_some());
+            let name = name_of(*bug).unwrap_or_default();
             match first {
                 Some(Failure { plan, violation }) => println!(
-                    "fault {bug}: found after {} seeds by seed {} ({:?}): {} {}",
+                    "fault {bug}, {name}: found after {} seeds by seed {} ({:?}): {} {}",
                     tally.seeds, plan.seed, plan.temper, violation.invariant, violation.text
                 ),
-                None => println!("fault {bug}: NOT found in {} seeds", tally.seeds),
+                None => println!("fault {bug}, {name}: NOT found in {} seeds", tally.seeds),
             }
         }
         println!("recall {found} of {}", self.bugs.len());

@@ -41,6 +41,8 @@ pub(crate) struct Wire {
     bytes: usize,
     /// The last frame arrives then, and none after it before.
     last: u64,
+    /// The next frame with records gets one among them that no clock can have written.
+    pub(crate) spoiled: bool,
     /// When the line is free again, of one that takes only so many bytes a second.
     free: u64,
 }
@@ -107,9 +109,17 @@ impl Wire {
         self.last
     }
 
+    /// The line is as fast as any again: what waits on it arrives soon.
+    pub(crate) fn hurry(&mut self, at: u64, latency: u64) {
+        self.free = at;
+        self.last = self.last.min(at + latency);
+        self.frames.iter_mut().for_each(|frame| frame.arrives = frame.arrives.min(at + latency));
+    }
+
     /// The next frame that has arrived.
     pub(crate) fn arrived(&mut self, at: u64) -> Option<Frame> {
-        let first = self.frames.pop_front_if(|first| first.arrives <= at)?;
+        self.frames.front().filter(|first| first.arrives <= at)?;
+        let first = self.frames.pop_front()?;
         self.bytes -= first.size;
         Some(first.frame)
     }

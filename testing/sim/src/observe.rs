@@ -7,7 +7,7 @@ use crate::client::{CONTENT, PROCESS};
 
 /// Whether an instance is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Life {
+pub(crate) enum Life {
     /// It is.
     Live,
     /// It was cancelled.
@@ -18,7 +18,7 @@ pub enum Life {
 
 /// What a server holds of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// Whether the instance is there.
     pub life: Life,
     /// Owner's version.
@@ -35,13 +35,15 @@ pub struct Seen {
     pub process: u32,
     /// Status that the owner reported.
     pub status: Status,
+    /// Hash of where the instance is.
+    pub place: u64,
     /// Hash of everything the owner said.
     pub said: u64,
 }
 
 /// A change that one server made or took in.
 #[derive(Clone, Copy, Debug)]
-pub struct Transition {
+pub(crate) struct Transition {
     /// Time in milliseconds since the begin.
     pub at: u64,
     /// Server.
@@ -60,7 +62,7 @@ pub struct Transition {
 
 /// What a server was doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub(crate) enum By {
     /// Time passed.
     Tick,
     /// A client's request.
@@ -75,15 +77,15 @@ pub enum By {
 
 impl Seen {
     pub(crate) fn of(state: &KeyState) -> Self {
-        let (life, content, process, status, said) = match &state.owner.content {
+        let (life, content, process, status, place, said) = match &state.owner.content {
             Content::Live(instance) => {
                 let number = |key: &str| instance.metadata.get(key).and_then(|text| text.parse().ok());
                 let content: u64 = number(CONTENT).unwrap_or(0);
                 let process = number(PROCESS).unwrap_or(0) as u32;
-                (Life::Live, content, process, instance.status, said(instance))
+                (Life::Live, content, process, instance.status, place(&instance.host_name), said(instance))
             }
-            Content::Cancelled => (Life::Cancelled, 0, 0, Status::Unknown, 1),
-            Content::Expired => (Life::Expired, 0, 0, Status::Unknown, 2),
+            Content::Cancelled => (Life::Cancelled, 0, 0, Status::Unknown, 0, 1),
+            Content::Expired => (Life::Expired, 0, 0, Status::Unknown, 0, 2),
         };
         Self {
             life,
@@ -94,19 +96,20 @@ impl Seen {
             content,
             process,
             status,
+            place,
             said,
         }
     }
 
     /// Whether the instance is there.
     #[must_use]
-    pub fn is_live(&self) -> bool {
+    pub(crate) fn is_live(&self) -> bool {
         self.life == Life::Live
     }
 
     /// The version of everything, for comparison between servers.
     #[must_use]
-    pub fn version(&self) -> (u64, Stamp, Stamp) {
+    pub(crate) fn version(&self) -> (u64, Stamp, Stamp) {
         (self.owner, self.written, self.overlay_stamp)
     }
 }
@@ -125,6 +128,13 @@ pub(crate) fn key(number: usize, apps: usize) -> InstanceKey {
         app: format!("APP{}", number % apps),
         id: format!("i{}", number / apps),
     }
+}
+
+/// Hash of a host.
+pub(crate) fn place(host: &str) -> u64 {
+    let mut hash = Fold::default();
+    hash.text(host);
+    hash.0
 }
 
 fn said(instance: &heureka_model::Instance) -> u64 {

@@ -12,6 +12,9 @@ use crate::world::run;
 /// Lines of the trace that are printed.
 const LAST: usize = 120;
 
+/// Characters of each.
+const WIDTH: usize = 260;
+
 /// A failure with what led to it.
 #[derive(Debug)]
 pub struct Report {
@@ -27,13 +30,25 @@ pub fn explain(plan: &Plan) -> Option<Report> {
     let plan = minimise(plan);
     let outcome = run(&plan, Trace::on());
     let violation = outcome.findings.violations.first()?.clone();
-    let lines: Vec<String> = outcome.trace.lines(Some(violation.key)).filter(|line| !is_beat(line)).collect();
+    let name = observe::key(violation.key, plan.shape.apps).to_string();
+    let lines: Vec<String> =
+        outcome.trace.lines(Some(violation.key)).filter(|line| tells_of(line, &name)).map(shorten).collect();
     let lines = lines[lines.len().saturating_sub(LAST)..].to_vec();
     Some(Report { seed: plan.seed, violation, plan, lines })
 }
 
-fn is_beat(line: &str) -> bool {
-    line.contains(" renewals [")
+/// Whether a line is of the key or of everybody, and no mere sign of life.
+fn tells_of(line: &str, name: &str) -> bool {
+    let of_keys = [" records [", " probe ", " want "].iter().any(|frame| line.contains(frame));
+    let named = line.contains(&format!("{name} ")) || line.ends_with(name);
+    !line.contains(" renewals [") && (!of_keys || named)
+}
+
+fn shorten(mut line: String) -> String {
+    if let Some((end, _)) = line.char_indices().nth(WIDTH) {
+        line.truncate(end);
+    }
+    line
 }
 
 impl fmt::Display for Report {

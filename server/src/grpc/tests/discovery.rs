@@ -226,3 +226,25 @@ async fn renewal_times_in_a_list_are_at_most_half_a_minute_old() {
     server.pass(11).await;
     assert!(renewed(&list(&server, request()).await).unwrap().seconds >= first.unwrap().seconds + 20);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_whose_renewal_is_overdue_is_suspect_until_it_renews() {
+    let server = Server::start().await;
+    server.register(instance("web", "a")).await;
+    let suspected = || async {
+        let request = v1::GetInstanceRequest { key: Some(key("web", "a")) };
+        let found = server.reader().get_instance(request).await.unwrap().into_inner().instance.unwrap();
+        let page = list(&server, v1::ListInstancesRequest::default()).await;
+        assert_eq!(page.instances, std::slice::from_ref(&found));
+        found.suspect
+    };
+    server.pass(45).await;
+    assert!(!suspected().await, "one and a half intervals");
+    let version = server.registry.head();
+    server.pass(1).await;
+    assert!(suspected().await);
+    assert_eq!(server.registry.head(), version, "nobody is told by itself");
+    let renewal = v1::RenewRequest { key: Some(key("web", "a")), ..Default::default() };
+    server.writer().renew(renewal).await.unwrap();
+    assert!(!suspected().await);
+}

@@ -4,6 +4,7 @@
 mod admin;
 mod discovery;
 mod edge;
+mod failover;
 mod life;
 mod registrar;
 mod transport;

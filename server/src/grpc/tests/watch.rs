@@ -15,23 +15,23 @@ use super::*;
 use crate::grpc::Connection;
 use crate::grpc::token::Resume;
 
-type Watch = Streaming<v1::WatchResponse>;
+pub(super) type Watch = Streaming<v1::WatchResponse>;
 
-async fn open(server: &Server, spec: v1::WatchSpec) -> Result<Watch, Status> {
+pub(super) async fn open(server: &Server, spec: v1::WatchSpec) -> Result<Watch, Status> {
     let request = v1::WatchRequest { spec: Some(spec), client_name: "test".into() };
     server.reader().watch(request).await.map(tonic::Response::into_inner)
 }
 
-async fn watch(server: &Server, spec: v1::WatchSpec) -> Watch {
+pub(super) async fn watch(server: &Server, spec: v1::WatchSpec) -> Watch {
     open(server, spec).await.unwrap()
 }
 
-async fn event(watch: &mut Watch) -> Event {
+pub(super) async fn event(watch: &mut Watch) -> Event {
     watch.message().await.unwrap().expect("the stream goes on").event.unwrap().event.unwrap()
 }
 
 #[track_caller]
-fn begin(event: Event) -> SnapshotMode {
+pub(super) fn begin(event: Event) -> SnapshotMode {
     let Event::SnapshotBegin(begin) = event else { panic!("not the begin: {event:?}") };
     assert!(begin.header.is_some());
     begin.mode()
@@ -56,36 +56,40 @@ fn bookmark(event: Event) -> v1::Bookmark {
     bookmark
 }
 
-fn brief(changes: &[v1::Change]) -> Vec<(ChangeType, String)> {
+pub(super) fn brief(changes: &[v1::Change]) -> Vec<(ChangeType, String)> {
     changes.iter().map(|change| (change.r#type(), change.key.as_ref().unwrap().id.clone())).collect()
 }
 
-fn following(app: &str) -> v1::WatchSpec {
+pub(super) fn following(app: &str) -> v1::WatchSpec {
     let selectors = vec![v1::InstanceSelector { apps: vec![app.into()], ..Default::default() }];
     v1::WatchSpec { selectors, ..Default::default() }
 }
 
-fn resuming(token: impl Into<bytes::Bytes>) -> v1::WatchSpec {
+pub(super) fn resuming(token: impl Into<bytes::Bytes>) -> v1::WatchSpec {
     v1::WatchSpec { resume_token: token.into(), ..Default::default() }
 }
 
 /// The documented client: applies only what is newer, swaps a whole snapshot in at its end.
 #[derive(Default)]
-struct Client {
-    held: BTreeMap<(String, String), v1::Instance>,
+pub(super) struct Client {
+    pub(super) held: BTreeMap<(String, String), v1::Instance>,
     building: Option<BTreeMap<(String, String), v1::Instance>>,
-    token: bytes::Bytes,
-    compared: usize,
+    pub(super) token: bytes::Bytes,
+    pub(super) compared: usize,
 }
 
 impl Client {
     /// Reads until the next token; what came before it.
-    async fn read(&mut self, watch: &mut Watch) -> Vec<(ChangeType, String)> {
+    pub(super) async fn read(&mut self, watch: &mut Watch) -> Vec<(ChangeType, String)> {
         let mut heard = Vec::new();
         loop {
             match event(watch).await {
                 Event::SnapshotBegin(begin) => {
-                    self.building = (begin.mode() == SnapshotMode::Full).then(BTreeMap::new);
+                    self.building = match begin.mode() {
+                        SnapshotMode::Full => Some(BTreeMap::new()),
+                        SnapshotMode::Diff => Some(self.outside(&begin.apps)),
+                        _ => None,
+                    };
                 }
                 Event::Changes(batch) => {
                     heard.extend(brief(&batch.changes));
@@ -111,7 +115,14 @@ impl Client {
         }
     }
 
-    fn apply(&mut self, change: v1::Change) {
+    /// What is held of other applications than these.
+    fn outside(&self, apps: &[v1::AppDigest]) -> BTreeMap<(String, String), v1::Instance> {
+        let mut rest = self.held.clone();
+        rest.retain(|(app, _), _| !apps.iter().any(|named| named.app == *app));
+        rest
+    }
+
+    pub(super) fn apply(&mut self, change: v1::Change) {
         let key = change.key.clone().unwrap();
         let version = Version::from(change.version.unwrap());
         let set = self.building.as_mut().unwrap_or(&mut self.held);
@@ -144,7 +155,7 @@ impl Client {
         digest.into()
     }
 
-    fn ids(&self) -> Vec<&str> {
+    pub(super) fn ids(&self) -> Vec<&str> {
         self.held.keys().map(|(_, id)| id.as_str()).collect()
     }
 }
@@ -333,7 +344,7 @@ async fn forged_tokens_are_refused() {
         refused(flipped.into()).await;
     }
     refused(vec![0; 5000].into()).await;
-    let beyond = Resume { spec: spec_of(&token), boot: 77, revision: 1000 };
+    let beyond = Resume { spec: spec_of(&token), boot: 77, revision: 1000, vector: Vec::new() };
     refused(beyond.encode("blue")).await;
     let green = Server::with(Config::default(), Limits::default(), SEEDS, "green").await;
     let answer = open(&green, resuming(token)).await;
@@ -633,7 +644,9 @@ async fn each_fault_of_a_watch_is_named() {
     let label = v1::LabelRequirement { key: "k".into(), operator: 1, values: vec![] };
     let labels = vec![v1::InstanceSelector { labels: vec![label], ..Default::default() }];
     let snapshot = StartMode::SnapshotOnly.into();
-    let token = Resume { spec: 0, boot: 77, revision: 0 }.encode("blue");
+    let token = Resume { spec: 0, boot: 77, revision: 0, vector: Vec::new() }.encode("blue");
+    let known = vec![v1::AppDigest { app: "web".into(), ..Default::default() }];
+    let resume_only = StartMode::ResumeOnly.into();
     let request = "INVALID_REQUEST";
     let table = [
         (
@@ -647,6 +660,16 @@ async fn each_fault_of_a_watch_is_named() {
         (v1::WatchSpec { bookmark_interval: Some(seconds(61)), ..base() }, request, "spec.bookmark_interval"),
         (v1::WatchSpec { bookmark_interval: Some(seconds(-1)), ..base() }, request, "spec.bookmark_interval"),
         (v1::WatchSpec { start_mode: snapshot, resume_token: token, ..base() }, request, "spec.resume_token"),
+        (
+            v1::WatchSpec { start_mode: resume_only, known_digests: known, ..base() },
+            request,
+            "spec.known_digests",
+        ),
+        (
+            v1::WatchSpec { known_digests: vec![v1::AppDigest::default(); 10_001], ..base() },
+            "TOO_MANY_ITEMS",
+            "spec.known_digests",
+        ),
         (
             v1::WatchSpec { required_features: vec!["resume".into(), "telepathy".into()], ..base() },
             "UNSUPPORTED_FEATURE",

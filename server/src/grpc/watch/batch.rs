@@ -27,7 +27,11 @@ pub(super) struct Waiting {
 impl Waiting {
     /// `committed` is the time of the oldest change that was read together with this one.
     pub(super) fn new(told: &Told, committed: Option<Wall>) -> Self {
-        let encode = |change: &Change| v1::Change::from(change.clone()).encode_to_vec().into();
+        let encode = |change: &Change| {
+            let mut wire = v1::Change::from(change.clone());
+            wire.instance.iter_mut().for_each(|instance| instance.suspect = told.is_overdue());
+            wire.encode_to_vec().into()
+        };
         Self { revision: told.revision, key_hash: told.key_hash(), committed, bytes: told.encoded(encode) }
     }
 }

@@ -5,6 +5,7 @@
 //! body is dropped and nothing remains.
 
 mod batch;
+mod opening;
 mod spec;
 mod watcher;
 
@@ -18,7 +19,7 @@ use heureka_proto::served::watch_event::Event;
 use tonic::Status;
 
 use super::seats::Seat;
-pub(super) use spec::Spec;
+pub(super) use spec::Asked;
 pub(super) use watcher::Watcher;
 
 type Item = Result<served::WatchResponse, Status>;

@@ -1,17 +1,15 @@
-//! What a watcher asks for, and how its stream starts.
+//! What a watcher asks for.
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use heureka_model::{Invalid, Problem, Selectors};
 use heureka_proto::convert::duration;
-use heureka_proto::v1::{SnapshotMode, StartMode, WatchRequest};
-use heureka_registry::Start;
+use heureka_proto::v1::{StartMode, WatchRequest};
 
+use super::opening::{Opening, Wish};
 use crate::grpc::core::Core;
 use crate::grpc::lists::{bounded_size, set};
 use crate::grpc::status::{Fault, Reason};
-use crate::grpc::token::{Resume, Unusable};
 
 const DEFAULT_BATCH: usize = 256;
 const MAX_BATCH: usize = 2000;
@@ -20,9 +18,9 @@ const MIN_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_INTERVAL: Duration = Duration::from_secs(60);
 const MAX_CLIENT_NAME: usize = 256;
 /// Names that `required_features` may hold, see `docs/watch-contract.md`.
-const FEATURES: [&str; 3] = ["resume", "digest", "labels"];
+const FEATURES: [&str; 4] = ["resume", "digest", "labels", "diff"];
 
-/// A subscription as asked for.
+/// A subscription.
 pub(in crate::grpc) struct Spec {
     pub(super) selectors: Selectors,
     /// Fingerprint of the selectors.
@@ -33,23 +31,13 @@ pub(in crate::grpc) struct Spec {
     pub(super) interval: Duration,
 }
 
-/// How the initial part is read, and where the cursor stands before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::grpc) struct Opening {
-    pub(in crate::grpc) mode: SnapshotMode,
-    pub(super) start: Start,
+/// A subscription as asked for, before it is decided how its stream starts.
+pub(in crate::grpc) struct Asked {
+    spec: Spec,
+    wish: Wish,
 }
 
-impl Opening {
-    pub(super) const FULL: Self = Self { mode: SnapshotMode::Full, start: Start::Full };
-    pub(super) const LIVE: Self = Self { mode: SnapshotMode::None, start: Start::Live };
-
-    fn after(revision: u64) -> Self {
-        Self { mode: SnapshotMode::Resume, start: Start::After(revision) }
-    }
-}
-
-impl Spec {
+impl Asked {
     pub(in crate::grpc) fn parse(request: WatchRequest, core: &Core) -> Result<Self, Fault> {
         at_most("client_name", request.client_name.len(), MAX_CLIENT_NAME).map_err(Fault::request)?;
         let spec = request.spec.unwrap_or_default();
@@ -59,15 +47,22 @@ impl Spec {
         let interval = interval(spec.bookmark_interval.as_ref()).map_err(Fault::request)?;
         let set = set(spec.selectors)
             .map_err(|invalid| Fault::invalid(Reason::InvalidSelector, invalid.within("spec")))?;
-        let opening = opening(start_mode, &spec.resume_token, set.fingerprint, core)?;
-        Ok(Self {
+        let wish = Wish::read(start_mode, &spec.resume_token, spec.known_digests, set.fingerprint, core)?;
+        let spec = Spec {
             selectors: set.selectors,
             fingerprint: set.fingerprint,
             start_mode,
-            opening,
+            opening: Opening::full(),
             max_batch: max_batch.map_err(Fault::request)?,
             interval,
-        })
+        };
+        Ok(Self { spec, wish })
+    }
+
+    /// Decides how the stream starts; this may take a while.
+    pub(in crate::grpc) async fn decide(self, core: &Core) -> Result<Spec, Fault> {
+        let opening = self.wish.decide(&self.spec.selectors, core).await?;
+        Ok(Spec { opening, ..self.spec })
     }
 }
 
@@ -97,59 +92,6 @@ fn interval(sent: Option<&prost_types::Duration>) -> Result<Duration, Invalid> {
         return Err(Invalid::malformed(FIELD, "lies outside 1 s to 60 s"));
     }
     Ok(interval)
-}
-
-fn opening(mode: StartMode, token: &Bytes, spec: u64, core: &Core) -> Result<Opening, Fault> {
-    match mode {
-        StartMode::SnapshotOnly => without_token(token).map(|()| Opening::FULL),
-        StartMode::LiveOnly => without_token(token).map(|()| Opening::LIVE),
-        StartMode::ResumeOnly => {
-            let revision = resumable(token, spec, core)?.ok_or_else(expired)?;
-            Ok(Opening::after(revision))
-        }
-        StartMode::Follow | StartMode::Unspecified => {
-            Ok(resumable(token, spec, core)?.map_or(Opening::FULL, Opening::after))
-        }
-    }
-}
-
-fn without_token(token: &Bytes) -> Result<(), Fault> {
-    if token.is_empty() {
-        return Ok(());
-    }
-    let problem = "goes with FOLLOW and RESUME_ONLY only";
-    Err(Fault::request(Invalid::malformed("spec.resume_token", problem)))
-}
-
-/// Revision to resume from, if the token allows it.
-fn resumable(token: &Bytes, spec: u64, core: &Core) -> Result<Option<u64>, Fault> {
-    if token.is_empty() {
-        return Ok(None);
-    }
-    let resume = match Resume::decode(token, core.cluster()) {
-        Ok(resume) => resume,
-        Err(Unusable::Unknown) => return Ok(None),
-        Err(Unusable::Forged) => return Err(forged("is damaged or of another cluster")),
-    };
-    let registry = &core.registry;
-    if resume.spec != spec || resume.boot != registry.boot() {
-        return Ok(None);
-    }
-    if resume.revision > registry.head() {
-        return Err(forged("names a revision that this server never reached"));
-    }
-    Ok((resume.revision >= registry.floor()).then_some(resume.revision))
-}
-
-fn forged(problem: &'static str) -> Fault {
-    Fault::invalid(Reason::InvalidResumeToken, Invalid::malformed("spec.resume_token", problem))
-}
-
-pub(super) fn expired() -> Fault {
-    Fault::new(
-        Reason::ResumeTokenExpired,
-        "nothing is remembered from where the token stands; watch without it",
-    )
 }
 
 fn at_most(field: &str, actual: usize, limit: usize) -> Result<(), Invalid> {

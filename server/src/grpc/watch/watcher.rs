@@ -12,14 +12,16 @@ use std::time::Duration;
 use heureka_model::{Mono, Now};
 use heureka_proto::served::watch_event::Event;
 use heureka_proto::v1;
-use heureka_registry::Subscription;
+use heureka_registry::replication::{Position, Standing};
+use heureka_registry::{Start, Subscription};
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use self::collect::Collected;
 use super::batch::Waiting;
-use super::spec::{Opening, Spec, expired};
+use super::opening::{Opening, expired};
+use super::spec::Spec;
 use crate::grpc::core::Core;
 use crate::grpc::seats::{Sitter, Watches, count};
 use crate::grpc::status::{Fault, Reason};
@@ -34,6 +36,10 @@ pub(in crate::grpc) struct Watcher {
     stage: Stage,
     /// Everything up to here was told.
     told: u64,
+    /// Writes that are part of what was told.
+    vector: Vec<Position>,
+    /// The same for a later moment, until everything up to there was told.
+    ahead: Option<Standing>,
     /// Changes that did not fit into the last message.
     left: VecDeque<Waiting>,
     /// The cursor got as far as it could when it was last read.
@@ -68,17 +74,22 @@ type Outcome = Option<Result<Event, Fault>>;
 impl Watcher {
     pub(in crate::grpc) fn new(
         core: Arc<Core>,
-        spec: Spec,
+        mut spec: Spec,
         leaving: CancellationToken,
         watches: Arc<Watches>,
         sitter: Arc<Sitter>,
     ) -> Self {
         let registry = &core.registry;
-        let subscription = Subscription::new(registry, spec.selectors.clone(), spec.opening.start);
+        // Taken out, since the watcher lives long and what begins its stream may be large.
+        let start = std::mem::replace(&mut spec.opening.start, Start::Live);
+        let vector = std::mem::take(&mut spec.opening.vector);
+        let subscription = Subscription::new(registry, spec.selectors.clone(), start);
         count_opening(&watches, spec.opening.mode);
         Self {
             stage: Stage::Begin,
             told: subscription.position(),
+            vector,
+            ahead: None,
             left: VecDeque::new(),
             at_head: false,
             token_wanted: Mono::default(),
@@ -137,13 +148,17 @@ impl Watcher {
 
     fn begin(&mut self) -> Event {
         let mode = self.spec.opening.mode;
-        let revision = self.core.registry.head();
+        let standing = self.core.registry.standing();
+        let revision = standing.revision;
+        self.ahead = Some(standing);
         // A subscription to the future has told its past already.
         let target = if mode == v1::SnapshotMode::None { self.told } else { revision };
         self.stage = Stage::Initial(target);
         self.protecting = self.core.registry.protecting();
         let header = self.core.header(revision, self.now);
-        Event::SnapshotBegin(v1::SnapshotBegin { header, mode: mode.into() })
+        let apps = self.spec.opening.apps.take();
+        let apps = apps.iter().flat_map(|apps| apps.iter()).map(named).collect();
+        Event::SnapshotBegin(v1::SnapshotBegin { header, mode: mode.into(), apps })
     }
 
     async fn initial(&mut self, target: u64) -> Outcome {
@@ -214,10 +229,12 @@ impl Watcher {
             self.stage = Stage::Over;
             return Some(Err(expired()));
         }
-        self.spec.opening = if self.holds_the_set() { Opening::FULL } else { Opening::LIVE };
+        self.spec.opening = if self.holds_the_set() { Opening::full() } else { Opening::live() };
         let selectors = self.spec.selectors.clone();
-        self.subscription = Subscription::new(&self.core.registry, selectors, self.spec.opening.start);
+        let start = self.spec.opening.start.clone();
+        self.subscription = Subscription::new(&self.core.registry, selectors, start);
         self.told = self.subscription.position();
+        self.vector.clear();
         self.left.clear();
         self.at_head = false;
         self.stage = Stage::Begin;
@@ -239,11 +256,17 @@ impl Watcher {
     }
 }
 
+/// An application that is told whole.
+fn named((namespace, app): (&str, &str)) -> v1::AppDigest {
+    v1::AppDigest { namespace: namespace.to_owned(), app: app.to_owned(), digest: None }
+}
+
 fn count_opening(watches: &Watches, mode: v1::SnapshotMode) {
     let figures = watches.figures();
     let figure = match mode {
         v1::SnapshotMode::Resume => &figures.resumed,
         v1::SnapshotMode::None => &figures.live,
+        v1::SnapshotMode::Diff => &figures.differing,
         v1::SnapshotMode::Full | v1::SnapshotMode::Unspecified => &figures.full,
     };
     count(figure, 1);

@@ -103,7 +103,11 @@ pub fn begin(mode: SnapshotMode, revision: u64) -> What {
 }
 
 pub fn begin_of(boot: u64, mode: SnapshotMode, revision: u64) -> What {
-    message(Event::SnapshotBegin(v1::SnapshotBegin { header: header(boot, revision), mode: mode.into() }))
+    message(Event::SnapshotBegin(v1::SnapshotBegin {
+        header: header(boot, revision),
+        mode: mode.into(),
+        apps: Vec::new(),
+    }))
 }
 
 pub fn batch(revision: u64, changes: Vec<v1::Change>) -> What {

@@ -1,10 +1,11 @@
 //! I1: what was acknowledged is not lost.
 
 use heureka_model::Stamp;
+use heureka_registry::Claim;
 
 use super::{Findings, Served};
 use crate::client::{Answer, Client, Phase, Verb};
-use crate::observe::Transition;
+use crate::observe::{Seen, Transition, place};
 use crate::plan::{ClientPlan, Fault, Hostility, Kind, Plan};
 use crate::world::{Pending, View};
 
@@ -16,6 +17,8 @@ pub(crate) struct Acked {
     /// Keys of which a stamp does not tell an older process from the younger one: its clock was ahead, and its request
     /// came late or elsewhere. Theirs is the content of the older one until they change.
     haunted: Vec<bool>,
+    /// When each client heard from a server last.
+    answered: Vec<u64>,
     /// Content that was acknowledged to each client, and when.
     content: Vec<Option<(u64, u64)>>,
 }
@@ -29,6 +32,7 @@ impl Acked {
             had: vec![vec![(0, Stamp::default()); plan.shape.clients]; plan.shape.nodes],
             lied_to: plan.faults.iter().any(|fault| lie(&fault.what)),
             haunted: plan.clients.iter().map(ClientPlan::sets_back_its_stamp).collect(),
+            answered: vec![0; plan.shape.clients],
             content: vec![None; plan.shape.clients],
         }
     }
@@ -38,7 +42,8 @@ impl Acked {
         *had = (*had).max((change.after.owner, change.after.written));
     }
 
-    pub(crate) fn served(&mut self, view: &View<'_>, served: &Served<'_>) {
+    pub(crate) fn served(&mut self, view: &View<'_>, served: &Served<'_>, findings: &mut Findings) {
+        moved(view, served, findings);
         let current = view.clients[served.key].process;
         let older = served.request.process < current && matches!(served.request.verb, Verb::Register(..));
         let native = view.plan.clients[served.key].kind == Kind::Native;
@@ -58,6 +63,7 @@ impl Acked {
     }
 
     pub(crate) fn heard(&mut self, number: usize, before: Phase, client: &Client, answer: Answer, at: u64) {
+        self.answered[number] = at;
         if before == Phase::Registering && matches!(answer, Answer::Registered { .. }) {
             self.content[number] = Some((client.content, at));
         }
@@ -74,6 +80,8 @@ impl Acked {
             }
             for node in view.up() {
                 let text = match view.live(node, key) {
+                    // Written to a server that was alone and died: its owner learns of it with its next renewal.
+                    None if self.answered[key] < view.shape().heal => continue,
                     None => "its owner renews it, and it is not shown".to_owned(),
                     Some(seen) if (seen.process, seen.content) != (client.process, content) => format!(
                         "process {} registered content {content}, and {} of process {} is shown",
@@ -84,5 +92,17 @@ impl Acked {
                 findings.report("I1", view, node, key, text);
             }
         }
+    }
+}
+
+/// Who registers from another place is listed there, whatever its clock says.
+fn moved(view: &View<'_>, served: &Served<'_>, findings: &mut Findings) {
+    let Verb::Register(instance, Claim::Stamp) = &served.request.verb else { return };
+    let Some(before) = served.before.filter(Seen::is_live) else { return };
+    let current = served.request.process == view.clients[served.key].process;
+    let elsewhere = before.place != place(&instance.host_name);
+    if current && elsewhere && served.answer.is_late() {
+        let text = "its owner registered from another place, and was taken for late".to_owned();
+        findings.report("I1", view, served.node, served.key, text);
     }
 }

@@ -68,7 +68,8 @@ impl Budget {
         removed.push_back(mono);
         removed.retain(|at| at + WINDOW >= mono);
         let held = self.held[node].iter().map(|(_, live)| *live).max().unwrap_or(0);
-        let held = held.max(removed.len() as u64);
+        // As the core counts: what is there and what went, though some of it may be back.
+        let held = held + removed.len() as u64 - 1;
         let budget = (held * SHARE).div_ceil(100).max(1);
         if removed.len() as u64 > budget {
             let text = format!("{} of {held} removed within a minute, {budget} may be", removed.len());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Findings, Served};
 use crate::client::Answer;
 use crate::observe::{By, Life, Transition};
-use crate::plan::Plan;
+use crate::plan::{Kind, Plan};
 use crate::world::View;
 
 /// The highest cancelled version of each key that each server has heard of.
@@ -29,16 +29,23 @@ impl CancelledKeys {
         if change.after.is_live() && change.by == By::Client {
             self.born.insert(version, change.at);
         }
+        let was_live = change.before.is_some_and(|before| before.is_live());
+        if was_live && change.after.life == Life::Cancelled && change.by == By::Tick {
+            let text = "a cancel that nobody asked for".to_owned();
+            findings.report("I2", view, change.node, change.key, text);
+        }
         let highest = &mut self.highest[change.node][change.key];
         match (change.after.life, *highest) {
             (Life::Cancelled, known) if known.is_none_or(|(owner, _)| owner <= change.after.owner) => {
                 *highest = Some((change.after.owner, change.at));
             }
             (Life::Live, Some((owner, at))) if change.after.owner <= owner => {
-                // A server that has forgotten takes what its owner has told since.
+                // A server that has forgotten takes what its owner has told since. So does any of a stamp, which
+                // another server gave the version of the cancel it had not heard of.
                 let newer = self.born.get(&version).is_some_and(|born| *born >= at);
-                let forgotten = view.at - at >= view.shape().tombstone_ttl && newer;
-                if forgotten {
+                let forgotten = view.at - at >= view.shape().tombstone_ttl;
+                let equal = change.after.owner == owner && view.plan.clients[change.key].kind == Kind::Eureka;
+                if newer && (forgotten || equal) {
                     *highest = None;
                     return;
                 }
@@ -54,6 +61,10 @@ impl CancelledKeys {
     pub(crate) fn served(&mut self, view: &View<'_>, served: &Served<'_>, findings: &mut Findings) {
         let live = served.before.is_some_and(|before| before.is_live());
         let learning = served.before.is_none() && !view.servers[served.node].is_ready();
+        if served.answer == Answer::NotFound && learning {
+            let text = "a renewal was refused by a server that does not know yet what there is".to_owned();
+            findings.report("I14", view, served.node, served.key, text);
+        }
         if served.answer == Answer::Renewed && !live && !learning {
             let text = "a renewal was answered OK, and there is no live instance".to_owned();
             findings.report("I2", view, served.node, served.key, text);

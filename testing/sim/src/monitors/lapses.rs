@@ -3,7 +3,7 @@
 use super::Findings;
 use super::signs::Signs;
 use crate::client::Phase;
-use crate::observe::{By, Life, Transition};
+use crate::observe::{By, Life, Seen, Transition};
 use crate::plan::Temper;
 use crate::world::{Linked, View};
 
@@ -28,7 +28,7 @@ pub(crate) fn transition(signs: &Signs, view: &View<'_>, change: &Transition, fi
 
 /// A server removes nobody whom it heard itself within the lease.
 fn own_removal(signs: &Signs, view: &View<'_>, change: &Transition, findings: &mut Findings) {
-    let own = change.after.written.boot == view.servers[change.node].boot();
+    let own = change.by == By::Tick;
     let Some(sign) = signs.direct(change.node, change.key).filter(|_| own) else { return };
     let age = view.servers[change.node].lease_clock(view.at).saturating_sub(sign.lease);
     if age + HASTE <= view.shape().lease {
@@ -40,7 +40,7 @@ fn own_removal(signs: &Signs, view: &View<'_>, change: &Transition, findings: &m
 /// Nor does it believe another server that did, of the same write of the owner. Its own pauses count here, since the
 /// other went on.
 fn believed_removal(signs: &Signs, view: &View<'_>, change: &Transition, findings: &mut Findings) {
-    let Some(before) = change.before.filter(|before| before.is_live()) else { return };
+    let Some(before) = change.before.filter(Seen::is_live) else { return };
     let same = before.owner == change.after.owner;
     let by_peer = matches!(change.by, By::Peer(_));
     let Some(sign) = signs.direct(change.node, change.key).filter(|_| same && by_peer) else { return };

@@ -129,7 +129,7 @@ impl Monitors {
 
     /// A server carried a request out.
     pub(crate) fn served(&mut self, view: &View<'_>, served: &Served<'_>, findings: &mut Findings) {
-        self.acked.served(view, served);
+        self.acked.served(view, served, findings);
         self.cancelled.served(view, served, findings);
         self.signs.served(view, served);
     }

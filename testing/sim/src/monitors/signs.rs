@@ -3,7 +3,7 @@
 use super::Served;
 use crate::client::Answer;
 use crate::observe::Transition;
-use crate::plan::Plan;
+use crate::plan::{Kind, Plan};
 use crate::world::View;
 
 /// A sign of life that a server got from the owner.
@@ -46,7 +46,10 @@ impl Signs {
     pub(crate) fn served(&mut self, view: &View<'_>, served: &Served<'_>) {
         let (node, key) = (served.node, served.key);
         let renewal = matches!(served.answer, Answer::Renewed | Answer::Outdated);
-        let sign = renewal || matches!(served.answer, Answer::Registered { applied: true, .. });
+        // A late copy with a stamp renews all the same.
+        let eureka = view.plan.clients[key].kind == Kind::Eureka;
+        let sign =
+            renewal || matches!(served.answer, Answer::Registered { applied, .. } if applied || eureka);
         if sign && view.live(node, key).is_some() {
             let beaten = renewal || self.direct[node][key].is_some_and(|sign| sign.beaten);
             let lease = view.servers[node].lease_clock(view.at);

@@ -35,9 +35,8 @@ impl ClientPlan {
     /// Whether a younger process of it may write an older stamp than its elder did.
     #[must_use]
     pub fn sets_back_its_stamp(&self) -> bool {
-        let back = |act: &At<Act>| {
-            matches!(act.what, Act::Cycle { step } | Act::Replace { step, .. } if step < 0)
-        };
+        let back =
+            |act: &At<Act>| matches!(act.what, Act::Cycle { step } | Act::Replace { step, .. } if step < 0);
         self.kind == Kind::Eureka && self.acts.iter().any(back)
     }
 }

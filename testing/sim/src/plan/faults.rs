@@ -150,15 +150,27 @@ pub(super) fn of(plan: &Plan, rng: &mut Rng) -> Vec<At<Fault>> {
         }
         Temper::Outlast => {
             let mut faults = rough(plan, rng);
-            faults.push(outlast(plan, rng));
+            faults.extend(outlast(plan, rng));
             // What is told again after it was forgotten cannot be told from news.
             let replay = |fault: &Fault| matches!(fault, Fault::Hostile { what: Hostility::Replay, .. });
             faults.retain(|fault| !replay(&fault.what));
             faults
         }
-        Temper::Rough | Temper::Coarse | Temper::Crowd => rough(plan, rng),
+        Temper::Crowd => one_death(rough(plan, rng)),
+        Temper::Rough | Temper::Coarse => rough(plan, rng),
     };
     faults.sort_by_key(|fault| fault.at);
+    faults
+}
+
+/// What dies with all servers is back when every owner has renewed, which takes a crowd too long.
+fn one_death(mut faults: Vec<At<Fault>>) -> Vec<At<Fault>> {
+    let mut deaths = 0;
+    faults.retain(|fault| {
+        let death = matches!(fault.what, Fault::Crash { .. } | Fault::Restart { .. });
+        deaths += usize::from(death);
+        !death || deaths == 1
+    });
     faults
 }
 
@@ -199,7 +211,7 @@ fn any(plan: &Plan, rng: &mut Rng) -> Fault {
         3 => Fault::Cut { one: node, other, half_open: rng.pick(&[0, 0, 100, 3_000, 8_000]) },
         4 => Fault::Flap { one: node, other, times: rng.within(2, 8) },
         5 => Fault::Slow { from: node, to: other, rate: rng.pick(&[200, 1_000, 10_000]), lasts },
-        6 | 7 => Fault::Pause { node, lasts: lasts + rng.within(0, 30_000), suspended: rng.chance(250) },
+        6 | 7 => Fault::Pause { node, lasts: pause(plan, lasts, rng), suspended: rng.chance(250) },
         8 | 9 => Fault::Crash { node, lasts: lasts / 2, warm: warm(plan, rng), step: crash_step(rng) },
         10 => Fault::Restart { node, lasts: lasts / 2 },
         11 => Fault::Step { node, by: step(rng) },
@@ -208,12 +220,23 @@ fn any(plan: &Plan, rng: &mut Rng) -> Fault {
     }
 }
 
-/// Two servers are apart for longer than removals are remembered.
-fn outlast(plan: &Plan, rng: &mut Rng) -> At<Fault> {
-    let ttl = plan.shape.tombstone_ttl.max(2 * plan.shape.lease);
-    let lasts = ttl + rng.within(0, 2 * plan.shape.lease);
-    let at = rng.within(2_000, plan.shape.heal.saturating_sub(lasts).max(3_000));
-    At { at, what: partition(plan, lasts, rng) }
+/// Servers are apart for longer than removals are remembered; one of them may stand still meanwhile, so that it still
+/// shows what the others have forgotten.
+fn outlast(plan: &Plan, rng: &mut Rng) -> Vec<At<Fault>> {
+    let lasts = plan.shape.tombstone_ttl + rng.within(3_000, 3_000 + 2 * plan.shape.lease);
+    let at = rng.within(5_000, plan.shape.heal.saturating_sub(lasts + 12_000).max(6_000));
+    if rng.chance(500) {
+        return vec![At { at, what: partition(plan, lasts, rng) }];
+    }
+    let node = rng.index(plan.shape.nodes);
+    let others = (0..plan.shape.nodes).filter(|other| *other != node);
+    let cut = others.map(|other| Fault::Cut { one: node, other, half_open: 0 });
+    let apart = lasts + 4_000;
+    let mut faults: Vec<At<Fault>> = cut.map(|what| At { at, what }).collect();
+    faults.push(At { at, what: Fault::Partition { side: 1 << node, one_way: false, lasts: apart } });
+    faults.push(At { at, what: Fault::Unreachable { node, lasts: apart } });
+    faults.push(At { at: at + 700, what: Fault::Pause { node, lasts, suspended: false } });
+    faults
 }
 
 fn partition(plan: &Plan, lasts: u64, rng: &mut Rng) -> Fault {
@@ -227,6 +250,12 @@ fn pair(nodes: usize, rng: &mut Rng) -> (usize, usize) {
         return (one, one);
     }
     (one, (one + 1 + rng.index(nodes - 1)) % nodes)
+}
+
+/// Never so long that the others forget meanwhile what was removed.
+fn pause(plan: &Plan, lasts: u64, rng: &mut Rng) -> u64 {
+    let longest = (plan.shape.tombstone_ttl - 2 * plan.shape.lease) / 2;
+    (lasts + rng.within(0, 30_000)).min(longest.max(1_000))
 }
 
 /// Never so old that the others have forgotten what was removed since.

@@ -166,8 +166,10 @@ impl Shape {
             Temper::Rough if rng.chance(15) => Self { nodes: 9, ..common },
             Temper::Rough => common,
             Temper::Outlast => {
-                let tombstone_ttl = rng.within(12_000, 40_000);
-                Self { tombstone_ttl, interval: 2_000, heal: rng.within(90_000, 150_000), ..common }
+                // What comes later than removals are remembered cannot be told from news.
+                let tombstone_ttl = rng.within(20_000, 45_000);
+                let heal = rng.within(90_000, 150_000);
+                Self { tombstone_ttl, interval: 2_000, heal, doubled: 0, late: 0, ..common }
             }
             Temper::ScaleIn => Self {
                 nodes: rng.pick(&[1, 2, 3]),
@@ -208,7 +210,8 @@ impl Shape {
                 clients: 2_000,
                 apps: 20,
                 interval: 30_000,
-                heal: 60_000,
+                heal: 50_000,
+                end: 75_000,
                 acts: 0,
                 lost: 0,
                 ..common

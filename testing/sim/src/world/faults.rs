@@ -1,13 +1,9 @@
 //! How faults begin and end.
 
-use heureka_model::Stamp;
 use heureka_registry::replication::{Applied, Bucket, BucketEntries, DigestEntry, Frame, Summary};
 
 use super::{Event, Health, World};
-use crate::plan::{Fault, Hostility, Temper};
-
-/// A year in milliseconds, and some.
-const YEARS: u64 = 40_000_000_000;
+use crate::plan::{Fault, Hostility};
 
 impl World<'_> {
     /// Makes sure that a server which will start with old knowledge has it.
@@ -57,16 +53,16 @@ impl World<'_> {
                     world.release(from, to);
                 }
             }),
-            Fault::Slow { from, to, .. } => self.lines.slow(from, to, None),
+            Fault::Slow { from, to, .. } => {
+                self.lines.slow(from, to, None);
+                self.release(from, to);
+            }
             Fault::Pause { node, suspended, .. } => self.resume(node, index, suspended, self.at - planned.at),
             Fault::Crash { node, warm, step, .. } => {
                 self.servers[node].skew += step;
                 self.come_back(node, index, warm.is_some());
             }
-            Fault::Restart { node, .. } => {
-                // Old knowledge looks fresh, so it must not be older than what the others remember.
-                self.come_back(node, index, self.plan.temper != Temper::Outlast);
-            }
+            Fault::Restart { node, .. } => self.come_back(node, index, true),
             Fault::Unreachable { node, .. } => self.unreachable[node] -= 1,
             Fault::Silence { .. } => self.silent -= 1,
             Fault::Cut { .. } | Fault::Flap { .. } | Fault::Step { .. } | Fault::Hostile { .. } => {}
@@ -83,7 +79,7 @@ impl World<'_> {
         match *fault {
             Fault::Partition { .. } | Fault::Silence { .. } => (0..self.plan.shape.nodes).for_each(touch),
             Fault::Cut { one, other, .. } | Fault::Flap { one, other, .. } => {
-                [one, other].into_iter().for_each(touch)
+                [one, other].into_iter().for_each(touch);
             }
             Fault::Slow { from, to, .. } | Fault::Hostile { from, to, .. } => {
                 [from, to].into_iter().for_each(touch);
@@ -170,7 +166,9 @@ impl World<'_> {
         let Some(end) = self.streams.get(&id).and_then(|stream| stream.end_of(from)) else { return };
         match what {
             Hostility::Replay => self.replay(id, end, from, to),
-            Hostility::FarFuture => self.far_future(id, end),
+            Hostility::FarFuture => {
+                self.streams.get_mut(&id).into_iter().for_each(|stream| stream.wires[end].spoiled = true);
+            }
             Hostility::Noise => self.noise(id, end),
             Hostility::Reorder | Hostility::Double | Hostility::Truncate => self.mangle(id, end, what),
         }
@@ -183,23 +181,9 @@ impl World<'_> {
         for frame in frames {
             self.inject(id, end, frame);
         }
-    }
-
-    /// A frame with a good record after one that no clock can have written.
-    fn far_future(&mut self, id: u64, end: usize) {
-        let records = self.recorded.iter().rev().find_map(|(_, _, frame)| match frame {
-            Frame::Records(records) if !records.records.is_empty() => Some(records.clone()),
-            _ => None,
-        });
-        let Some(mut records) = records else { return };
-        let mut bad = records.records[0].clone();
-        bad.state.owner.written =
-            Stamp { clock: (crate::WALL + self.at + YEARS) << 16, boot: self.evil.next() };
-        bad.state.owner.version += YEARS;
-        records.records.insert(0, bad);
-        records.revision = 0;
-        records.covered = None;
-        self.inject(id, end, Frame::Records(records));
+        // Short names of keys are another stream's: whoever could send such frames could do so until it ends.
+        let soon = self.at + self.shape().latency + 20;
+        self.schedule(soon, Event::Cut { one: from, other: to });
     }
 
     fn noise(&mut self, id: u64, end: usize) {

@@ -48,7 +48,7 @@ pub(crate) enum Event {
     /// A server's second is over.
     Tick { node: usize, life: u32 },
     /// A server tries to reach another.
-    Dial { node: usize, peer: usize, life: u32 },
+    Dial { node: usize, peer: usize, life: u32, turn: u32 },
     /// Frames may have arrived at an end of a stream.
     Deliver { stream: u64, end: usize },
     /// A link wants to be asked.
@@ -56,7 +56,7 @@ pub(crate) enum Event {
     /// An end hears that the stream is closed.
     Close { stream: u64, end: usize },
     /// A request arrives at a server.
-    Arrive { node: usize, request: Request },
+    Arrive { node: usize, request: Box<Request> },
     /// An answer arrives at a client.
     Reply { request: u64, client: usize, answer: Answer },
     /// A client waits no longer.
@@ -100,7 +100,7 @@ pub(crate) struct Pending {
     pub(crate) life: u32,
     pub(crate) revision: u64,
     pub(crate) written: Seen,
-    pub(crate) request: Request,
+    pub(crate) request: Box<Request>,
     pub(crate) answer: Answer,
 }
 
@@ -225,7 +225,7 @@ impl<'a> World<'a> {
     fn happen(&mut self, event: Event) {
         match event {
             Event::Tick { node, life } => self.tick(node, life),
-            Event::Dial { node, peer, life } => self.dial(node, peer, life),
+            Event::Dial { node, peer, life, turn } => self.dial(node, peer, life, turn),
             Event::Deliver { stream, end } => self.deliver(stream, end),
             Event::Pump { stream, end, due } => self.pump_due(stream, end, due),
             Event::Close { stream, end } => self.close_end(stream, end),
@@ -263,8 +263,7 @@ impl<'a> World<'a> {
         let phase = self.servers[node].rng.within(1, 1_000);
         self.schedule(at + phase, Event::Tick { node, life });
         for peer in (0..self.servers.len()).filter(|peer| *peer != node && plan.together(node, *peer)) {
-            let soon = self.servers[node].rng.within(1, 100);
-            self.schedule(at + soon, Event::Dial { node, peer, life });
+            self.dial_soon(node, peer);
         }
     }
 

@@ -50,13 +50,13 @@ impl World<'_> {
         state.timer += 1;
         state.awaiting = Some(self.requests);
         let (process, content, node) = (state.process, state.content, state.server);
-        let request = Request { id: self.requests, client, process, content, sent: self.at, verb };
+        let request = Box::new(Request { id: self.requests, client, process, content, sent: self.at, verb });
         self.schedule(self.at + self.shape().patience(), Event::GiveUp { request: request.id, client });
         self.dispatch(node, request);
     }
 
     /// Sends a request on its way: maybe lost, late or twice.
-    fn dispatch(&mut self, node: usize, request: Request) {
+    fn dispatch(&mut self, node: usize, request: Box<Request>) {
         let (lost, doubled, late) = (self.shape().lost, self.shape().doubled, self.shape().late);
         if self.at < self.shape().heal && self.ways.chance(doubled) {
             self.arrive_late(node, request.clone());
@@ -71,7 +71,7 @@ impl World<'_> {
         self.schedule(self.at + latency, Event::Arrive { node, request });
     }
 
-    fn arrive_late(&mut self, node: usize, request: Request) {
+    fn arrive_late(&mut self, node: usize, request: Box<Request>) {
         let native = self.clients[request.client].kind == Kind::Native;
         let latest = if native { DEADLINE } else { LATEST };
         let arrives = self.at + self.ways.within(1, latest);
@@ -81,7 +81,7 @@ impl World<'_> {
         }
     }
 
-    pub(super) fn arrive(&mut self, node: usize, request: Request) {
+    pub(super) fn arrive(&mut self, node: usize, request: Box<Request>) {
         match self.servers[node].health {
             Health::Paused => self.servers[node].waiting.push(Event::Arrive { node, request }),
             Health::Down => self.answer(&request, Answer::Unavailable),
@@ -96,7 +96,7 @@ impl World<'_> {
         self.clients[request.client].kind == Kind::Native && self.at > request.sent + DEADLINE
     }
 
-    fn serve(&mut self, node: usize, request: Request) {
+    fn serve(&mut self, node: usize, request: Box<Request>) {
         let Some(core) = self.servers[node].core.clone() else { return };
         let number = request.client;
         let before = self.servers[node].seen[number];
@@ -120,7 +120,7 @@ impl World<'_> {
     }
 
     /// Answers at once, or when a second server has the write.
-    fn settle(&mut self, node: usize, request: Request, answer: Answer) {
+    fn settle(&mut self, node: usize, request: Box<Request>, answer: Answer) {
         let Some(core) = self.servers[node].core.clone() else { return };
         let written = self.servers[node].seen[request.client];
         let acks = core.registry.acks();

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use heureka_model::{Mono, Now, Wall};
-use heureka_registry::replication::{Adoption, Identity, Outgoing, Replicator};
-use heureka_registry::{Config, Preservation, PreservationMode, Registry, Seeds};
+use heureka_registry::replication::{Identity, Replicator};
+use heureka_registry::{Config, KeyState, Preservation, PreservationMode, Registry, Seeds};
 
 use super::Event;
 use crate::WALL;
@@ -53,16 +53,16 @@ pub(crate) struct Server {
     pub(crate) streams: Vec<u64>,
     /// Failed dials in a row, by server.
     pub(crate) failures: Vec<u32>,
+    /// Dials planned so far, by server: only the last one counts.
+    pub(crate) dials: Vec<u32>,
     /// What it holds, by key.
     pub(crate) seen: Vec<Option<Seen>>,
     /// Since when.
     pub(crate) changed: Vec<u64>,
-    /// Root of the digest that it told last, and when.
-    pub(crate) root: Option<(u64, u64)>,
     /// Head of its log when that was looked at.
     pub(crate) head: u64,
     /// What it knew at some time, for a start with old knowledge.
-    pub(crate) memory: Vec<Outgoing>,
+    pub(crate) memory: Vec<KeyState>,
     /// Faults touched it last.
     pub(crate) disturbed: u64,
     pub(crate) rng: Rng,
@@ -91,9 +91,9 @@ impl Server {
             waiting: Vec::new(),
             streams: Vec::new(),
             failures: vec![0; shape.nodes],
+            dials: vec![0; shape.nodes],
             seen: vec![None; shape.clients],
             changed: vec![0; shape.clients],
-            root: None,
             head: 0,
             memory: Vec::new(),
             disturbed: 0,
@@ -112,7 +112,6 @@ impl Server {
         self.head = 0;
         self.seen.fill(None);
         self.changed.fill(at);
-        self.root = None;
         self.failures.fill(0);
         let seeds = Seeds { boot: self.rng.next() | 1, hash: self.rng.next(), shuffle: self.rng.next() };
         let now = self.now(shape, at);
@@ -132,14 +131,13 @@ impl Server {
         self.streams.clear();
     }
 
-    /// Takes in what an earlier life knew, as a warm start does: leases begin anew.
+    /// Takes in what an earlier life knew, as a warm start does.
     pub(crate) fn remember(&mut self, shape: &Shape, at: u64) {
         let now = self.now(shape, at);
         let Some(core) = &self.core else { return };
         for known in self.memory.drain(..) {
-            let known = Outgoing { age: Duration::ZERO, beaten: false, ..known };
             // Nothing is full here.
-            let _ = core.registry.merge(known, Adoption::Any, now);
+            let _ = core.registry.restore(known, now);
         }
     }
 
@@ -149,8 +147,7 @@ impl Server {
         let Some(core) = &self.core else { return };
         let known = self.seen.iter().enumerate().filter(|(_, seen)| seen.is_some());
         let state = |(number, _)| core.registry.export(crate::observe::key(number, shape.apps).as_ref(), now);
-        let outgoing = |state| Outgoing { state, age: Duration::ZERO, beaten: false };
-        self.memory = known.filter_map(state).map(outgoing).collect();
+        self.memory = known.filter_map(state).collect();
     }
 
     /// Both of its clocks.

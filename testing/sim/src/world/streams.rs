@@ -1,5 +1,6 @@
 //! How servers reach each other.
 
+use heureka_model::Stamp;
 use heureka_registry::replication::Frame;
 
 use super::{Event, Health, World};
@@ -9,6 +10,9 @@ use crate::world::server::name;
 
 /// A stream on which nothing came for so long is closed, as the keep-alive of a connection does it.
 const DEAF: u64 = 8_000;
+
+/// A year in milliseconds, and some.
+const YEARS: u64 = 40_000_000_000;
 
 /// Waits between dials double from the first to the last.
 const BACK_OFF: (u64, u64) = (100, 5_000);
@@ -34,28 +38,40 @@ impl World<'_> {
         self.streams.values().filter(|stream| stream.is_up()).map(linked).collect()
     }
 
-    pub(super) fn dial(&mut self, node: usize, peer: usize, life: u32) {
-        if self.servers[node].life != life || self.servers[node].health == Health::Down {
+    /// Plans the next attempt of a server to reach another.
+    pub(super) fn dial_soon(&mut self, node: usize, peer: usize) {
+        let server = &mut self.servers[node];
+        server.dials[peer] += 1;
+        let longest = (BACK_OFF.0 << server.failures[peer].min(6)).min(BACK_OFF.1);
+        let wait = server.rng.within(longest / 2, longest);
+        let dial = Event::Dial { node, peer, life: server.life, turn: server.dials[peer] };
+        self.schedule(self.at + wait, dial);
+    }
+
+    pub(super) fn dial(&mut self, node: usize, peer: usize, life: u32, turn: u32) {
+        let server = &mut self.servers[node];
+        if server.life != life || server.health == Health::Down || server.dials[peer] != turn {
             return;
         }
-        if self.servers[node].health == Health::Paused {
-            return self.servers[node].waiting.push(Event::Dial { node, peer, life });
+        if server.health == Health::Paused {
+            return server.waiting.push(Event::Dial { node, peer, life, turn });
         }
-        let connected = self.streams.values().any(|stream| {
-            stream.is_between(node, peer)
-                && stream.end_of(node).is_some_and(|end| stream.ends[end].link.is_some())
-        });
-        if connected {
-            self.servers[node].failures[peer] = 0;
-        } else if self.is_reachable(node, peer) {
+        if self.is_connected(node, peer) {
+            return;
+        }
+        if self.is_reachable(node, peer) {
             self.connect(node, peer);
-        } else {
-            self.servers[node].failures[peer] += 1;
         }
-        let doubled = BACK_OFF.0 << self.servers[node].failures[peer].min(6);
-        let longest = doubled.min(BACK_OFF.1).max(200);
-        let wait = self.servers[node].rng.within(longest / 2, longest);
-        self.schedule(self.at + wait, Event::Dial { node, peer, life });
+        self.servers[node].failures[peer] += 1;
+        self.dial_soon(node, peer);
+    }
+
+    /// Whether a server has joined a stream to another.
+    fn is_connected(&self, node: usize, peer: usize) -> bool {
+        self.streams.values().any(|stream| {
+            let joined = stream.end_of(node).is_some_and(|end| stream.ends[end].link.is_some());
+            joined && stream.is_between(node, peer)
+        })
     }
 
     fn is_reachable(&self, node: usize, peer: usize) -> bool {
@@ -82,10 +98,9 @@ impl World<'_> {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let (from, to) = (stream.ends[end].node, stream.ends[1 - end].node);
         self.trace.frame(self.at, from, to, &frame);
-        if let Frame::State(state) = &frame {
-            self.servers[from].root = state.root.map(|root| (root, self.at)).or(self.servers[from].root);
-        }
         let rate = self.lines.rate(from, to);
+        let frame = if stream.wires[end].spoiled { spoil(frame, self.at) } else { frame };
+        stream.wires[end].spoiled &= !matches!(frame, Frame::Records(_));
         let arrives = stream.wires[end].send(frame, self.at, latency, rate);
         self.schedule(arrives, Event::Deliver { stream: id, end: 1 - end });
     }
@@ -230,8 +245,11 @@ impl World<'_> {
 
     pub(super) fn close_end(&mut self, id: u64, end: usize) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        let node = stream.ends[end].node;
-        if self.servers[node].health == Health::Paused && stream.ends[end].open {
+        let (node, peer) = (stream.ends[end].node, stream.ends[1 - end].node);
+        if !stream.ends[end].open {
+            return;
+        }
+        if self.servers[node].health == Health::Paused {
             return self.servers[node].waiting.push(Event::Close { stream: id, end });
         }
         stream.ends[end].open = false;
@@ -239,6 +257,9 @@ impl World<'_> {
         self.servers[node].streams.retain(|held| *held != id);
         if stream.is_dead() {
             self.streams.remove(&id);
+        }
+        if self.servers[node].health == Health::Up {
+            self.dial_soon(node, peer);
         }
     }
 
@@ -277,9 +298,23 @@ impl World<'_> {
             .collect();
         for (id, end) in held {
             let latency = self.wires.within(1, self.shape().latency);
+            if let Some(stream) = self.streams.get_mut(&id).filter(|_| self.lines.is_clear(from, to)) {
+                stream.wires[1 - end].hurry(self.at, latency);
+            }
             self.schedule(self.at + latency, Event::Deliver { stream: id, end });
         }
     }
+}
+
+/// Puts a record among those of a frame that no clock can have written.
+fn spoil(frame: Frame, at: u64) -> Frame {
+    let Frame::Records(mut records) = frame else { return frame };
+    if let Some(mut bad) = records.records.first().cloned() {
+        bad.state.key.id.push('x');
+        bad.state.owner.written = Stamp { clock: (crate::WALL + at + YEARS) << 16, boot: at | 1 };
+        records.records.insert(0, bad);
+    }
+    Frame::Records(records)
 }
 
 /// Keys that a frame tells of.

@@ -66,14 +66,12 @@ impl<'a> View<'a> {
     pub(crate) fn differing(&self) -> Option<(usize, usize, usize)> {
         let mut up = self.up();
         let first = up.next()?;
-        for node in up {
-            let shown =
-                |node, key| self.live(node, key).map(|seen| (seen.version(), seen.overlay, seen.said));
-            let differs = |key: &usize| shown(first, *key) != shown(node, *key);
-            if let Some(key) = (0..self.shape().clients).find(differs) {
-                return Some((first, node, key));
-            }
-        }
-        None
+        up.find_map(|node| Some((first, node, self.differing_between(first, node)?)))
+    }
+
+    /// A key that two servers show differently.
+    pub(crate) fn differing_between(&self, one: usize, other: usize) -> Option<usize> {
+        let shown = |node, key| self.live(node, key).map(|seen| (seen.version(), seen.overlay, seen.said));
+        (0..self.shape().clients).find(|key| shown(one, *key) != shown(other, *key))
     }
 }

@@ -50,7 +50,7 @@ impl Watcher {
 
     pub(super) fn go_away(&mut self) -> Event {
         let resumable = self.stage == Stage::Live || self.spec.opening.mode == v1::SnapshotMode::Resume;
-        let resume_token = if resumable { self.token() } else { Bytes::new() };
+        let resume_token = if resumable { self.level().token() } else { Bytes::new() };
         self.stage = Stage::Over;
         let (reason, message) = if self.core.drain.is_cancelled() {
             (v1::GoAwayReason::Draining, "the server is leaving")
@@ -71,12 +71,27 @@ impl Watcher {
         self.token_wanted = now.plus(self.spec.interval - self.spec.interval / 10);
         self.token_due = now.plus(self.spec.interval);
         self.timer.as_mut().reset(Instant::now() + self.token_wanted.since(now));
-        self.token()
+        self.level().token()
+    }
+
+    /// Brings what is known of others' writes to what was told. At no moment does it say more: what is ahead waits
+    /// until everything up to there was told.
+    fn level(&mut self) -> &Self {
+        for _ in 0..2 {
+            let ahead = self.ahead.get_or_insert_with(|| self.core.registry.standing());
+            if ahead.revision > self.told {
+                break;
+            }
+            self.vector = std::mem::take(&mut ahead.vector);
+            self.ahead = None;
+        }
+        self
     }
 
     pub(super) fn token(&self) -> Bytes {
         let boot = self.core.registry.boot();
-        Resume { spec: self.spec.fingerprint, boot, revision: self.told }.encode(self.core.cluster())
+        let (spec, vector) = (self.spec.fingerprint, self.vector.clone());
+        Resume { spec, boot, revision: self.told, vector }.encode(self.core.cluster())
     }
 
     pub(super) async fn digest(&mut self) -> Option<v1::SetDigest> {

@@ -1,0 +1,99 @@
+//! Faults that tests plant on purpose, to see that they are found.
+//!
+//! Without the feature `seeded-bugs` nothing can be planted and [`planted`] is a constant. With it, whoever drives
+//! the core chooses one fault at a time.
+
+#[cfg(feature = "seeded-bugs")]
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// A fault, by the number under which reports name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Bug {
+    /// A renewed lease counts twice.
+    LeaseDoubled = 1,
+    /// A lapsed lease is removed without a second look.
+    RemovedUnseen = 2,
+    /// A cancel is not remembered.
+    CancelForgotten = 3,
+    /// Removals are remembered for 30 s.
+    ShortMemory = 4,
+    /// An override goes by the instance's id alone.
+    OverrideById = 5,
+    /// A change of metadata makes no version.
+    MetadataUnversioned = 6,
+    /// A stamp below the stored one loses although the instance moved.
+    MoveIgnored = 7,
+    /// A stamp below the stored one always wins.
+    LateAccepted = 8,
+    /// A cursor into the log that lags jumps to its head.
+    CursorJumps = 9,
+    /// One bad record costs the frame.
+    FrameDropped = 10,
+    /// Stamps do not tell lives of servers apart.
+    StampsReused = 11,
+    /// A peer's eviction is believed by whoever heard from the instance.
+    EvictionBelieved = 12,
+    /// An eviction is told as a cancel.
+    EvictedAsCancelled = 13,
+    /// The digest leaves overrides out.
+    DigestWithoutOverride = 14,
+    /// What removed instances promised is still expected.
+    ExpectationKept = 22,
+    /// Pauses of the server count against leases.
+    PausesCounted = 23,
+    /// A server that is learning refuses renewals of what it does not know.
+    LearningRefuses = 24,
+    /// A renewal of a removed instance is answered OK.
+    RemovedRenewed = 25,
+    /// Instances that nobody heard from are adopted.
+    LapsedAdopted = 27,
+}
+
+impl Bug {
+    /// All of them.
+    pub const ALL: [Self; 19] = [
+        Self::LeaseDoubled,
+        Self::RemovedUnseen,
+        Self::CancelForgotten,
+        Self::ShortMemory,
+        Self::OverrideById,
+        Self::MetadataUnversioned,
+        Self::MoveIgnored,
+        Self::LateAccepted,
+        Self::CursorJumps,
+        Self::FrameDropped,
+        Self::StampsReused,
+        Self::EvictionBelieved,
+        Self::EvictedAsCancelled,
+        Self::DigestWithoutOverride,
+        Self::ExpectationKept,
+        Self::PausesCounted,
+        Self::LearningRefuses,
+        Self::RemovedRenewed,
+        Self::LapsedAdopted,
+    ];
+}
+
+#[cfg(feature = "seeded-bugs")]
+static PLANTED: AtomicU8 = AtomicU8::new(0);
+
+/// Plants a fault in the whole process, or takes away the one that is there.
+#[cfg(feature = "seeded-bugs")]
+pub fn plant(bug: Option<Bug>) {
+    PLANTED.store(bug.map_or(0, |bug| bug as u8), Ordering::Relaxed);
+}
+
+/// Whether a fault is planted.
+#[cfg(feature = "seeded-bugs")]
+#[must_use]
+pub fn planted(bug: Bug) -> bool {
+    PLANTED.load(Ordering::Relaxed) == bug as u8
+}
+
+/// Whether a fault is planted: none can be.
+#[cfg(not(feature = "seeded-bugs"))]
+#[must_use]
+pub const fn planted(_bug: Bug) -> bool {
+    false
+}
