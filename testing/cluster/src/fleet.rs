@@ -134,9 +134,11 @@ impl Natives {
         let leases = ids.into_iter().map(|id| self.client.register(self.instance(app, &id)));
         for lease in try_join_all(leases).await? {
             self.ledger.note(lease.key(), Fate::Lives);
-            let (states, troubles) = (lease.states(), Arc::clone(&self.troubles));
+            let (mut states, troubles) = (lease.states(), Arc::clone(&self.troubles));
             self.listeners.push(tokio::spawn(async move {
-                states.for_each(|state| std::future::ready(troubles.hear(&state))).await;
+                while let Some(state) = states.next().await {
+                    troubles.hear(&state);
+                }
             }));
             self.leases.push(lease);
         }

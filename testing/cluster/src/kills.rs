@@ -81,7 +81,7 @@ pub(crate) async fn run(program: &Program, count: usize) -> anyhow::Result<usize
 async fn one(cluster: &mut Cluster, round: usize, tally: &mut Tally) -> anyhow::Result<()> {
     let victim = round % cluster.len();
     let write = [Write::Register, Write::Cancel, Write::Override][round / 3 % 3];
-    let surface = if round / 9 % 2 == 0 { Surface::Native } else { Surface::Rest };
+    let surface = if (round / 9).is_multiple_of(2) { Surface::Native } else { Surface::Rest };
     let id = format!("w{round}");
     if write != Write::Register {
         prepare(cluster, &id).await?;
