@@ -19,7 +19,7 @@ const SIZE: Size = Size {
     instances: 10,
     legacies: 60,
     servers: 2,
-    terms: Terms { interval: Duration::from_secs(2), lease: Duration::from_secs(30) },
+    terms: Terms { interval: Duration::from_secs(1), lease: Duration::from_secs(30) },
 };
 /// Longest time from the signal to the exit: the grace of 30 s, and what comes before and after.
 const DRAINED: Duration = Duration::from_secs(50);

@@ -56,11 +56,11 @@ pub(super) async fn honest_return(bench: &Bench) -> anyhow::Result<String> {
 /// F44: an override outlives an expiry on both servers, and the restart of one; not a cancel.
 pub(super) async fn kept_override(bench: &Bench) -> anyhow::Result<String> {
     let mut cluster = bench.cluster(2).set("preservation.mode", "off").start().await?;
-    let draft = |dirty| Draft::new("KEEP", "k1", "STARTING", dirty).lease(2);
+    let draft = |dirty| Draft::new("KEEP", "k1", "UP", dirty).lease(2);
     cluster.node(0).rest.register(&draft(1)).await?;
-    quiet("override", &cluster.node(0).rest.put("/KEEP/k1/status?value=UP").await?, 200)?;
+    quiet("override", &cluster.node(0).rest.put("/KEEP/k1/status?value=OUT_OF_SERVICE").await?, 200)?;
     for node in 0..2 {
-        shows(&cluster, node, "KEEP", "k1", "UP").await?;
+        shows(&cluster, node, "KEEP", "k1", "OUT_OF_SERVICE").await?;
     }
     for node in 0..2 {
         let rest = &cluster.node(node).rest;
@@ -69,17 +69,21 @@ pub(super) async fn kept_override(bench: &Bench) -> anyhow::Result<String> {
         })
         .await?;
     }
-    let lasting = |dirty| Draft::new("KEEP", "k1", "STARTING", dirty);
+    let lasting = |dirty| Draft::new("KEEP", "k1", "UP", dirty);
     cluster.node(0).rest.register(&lasting(2)).await?;
-    shows(&cluster, 1, "KEEP", "k1", "UP").await?;
+    shows(&cluster, 1, "KEEP", "k1", "OUT_OF_SERVICE").await?;
     cluster.kill(1).await?;
     cluster.restart(&[1]).await?;
     cluster.meet(&[0, 1]).await?;
-    same("after the restart of n1", cluster.node(1).rest.status("KEEP", "k1").await?, "UP".to_owned())?;
+    same(
+        "after the restart of n1",
+        cluster.node(1).rest.status("KEEP", "k1").await?,
+        "OUT_OF_SERVICE".to_owned(),
+    )?;
     quiet("cancel at n1", &cluster.node(1).rest.delete("/KEEP/k1").await?, 200)?;
     shows(&cluster, 0, "KEEP", "k1", "").await?;
     cluster.node(0).rest.register(&lasting(3)).await?;
-    shows(&cluster, 1, "KEEP", "k1", "STARTING").await?;
+    shows(&cluster, 1, "KEEP", "k1", "UP").await?;
     Ok("kept over an expiry and a restart, gone with a cancel, on both servers".to_owned())
 }
 
