@@ -15,6 +15,9 @@ const DIRECT: u64 = 1_200;
 /// How long nothing must have disturbed the two for that.
 const PEACE: u64 = 12_000;
 
+/// A change has reached everybody after this, or will be found by the digests.
+const ON_ITS_WAY: u64 = 3_000;
+
 /// See the module.
 pub(crate) struct Agreement {
     hostile: bool,
@@ -49,7 +52,8 @@ impl Agreement {
         let own = has.written.boot.max(has.overlay_stamp.boot) == view.servers[from].boot();
         let patience = if own && !self.hostile { DIRECT + 6 * view.shape().latency } else { SETTLED };
         let knows = view.seen(to, key);
-        if !view.unchanged(from, key, patience) || !lacks(knows.as_ref(), &has) {
+        let steady = view.unchanged(from, key, patience) && (own || view.unchanged(to, key, patience));
+        if !steady || !lacks(knows.as_ref(), &has) {
             return;
         }
         // A removal need not reach who never had the instance, and is forgotten in the end.
@@ -65,7 +69,11 @@ impl Agreement {
     }
 
     pub(crate) fn end(&self, view: &View<'_>, findings: &mut Findings) {
-        if let Some((one, other, key)) = view.differing() {
+        // What changed a moment ago is on its way.
+        let steady = |(one, other, key): &(usize, usize, usize)| {
+            view.unchanged(*one, *key, ON_ITS_WAY) && view.unchanged(*other, *key, ON_ITS_WAY)
+        };
+        if let Some((one, other, key)) = view.differing().filter(steady) {
             let (here, there) = (view.live(one, key), view.live(other, key));
             let text = format!("differs from n{other} in the end: {here:?} and {there:?}");
             return findings.report("I3", view, one, key, text);

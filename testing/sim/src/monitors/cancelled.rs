@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Findings, Served};
 use crate::client::Answer;
 use crate::observe::{By, Life, Transition};
-use crate::plan::{Kind, Plan};
+use crate::plan::Plan;
 use crate::world::View;
 
 /// The highest cancelled version of each key that each server has heard of.
@@ -40,12 +40,12 @@ impl CancelledKeys {
                 *highest = Some((change.after.owner, change.at));
             }
             (Life::Live, Some((owner, at))) if change.after.owner <= owner => {
-                // A server that has forgotten takes what its owner has told since. So does any of a stamp, which
-                // another server gave the version of the cancel it had not heard of.
+                // A server that has forgotten takes what its owner has told since.
                 let newer = self.born.get(&version).is_some_and(|born| *born >= at);
-                let forgotten = view.at - at >= view.shape().tombstone_ttl;
-                let equal = change.after.owner == owner && view.plan.clients[change.key].kind == Kind::Eureka;
-                if newer && (forgotten || equal) {
+                let forgotten = view.at - at >= view.shape().tombstone_ttl && newer;
+                // A write that another server made at the same time has the version of the cancel, and its position
+                // decides: a registration with a stamp, or an operator's.
+                if forgotten || change.after.owner == owner {
                     *highest = None;
                     return;
                 }
