@@ -16,6 +16,10 @@ const STAMP_AHEAD: Duration = Duration::from_mins(1);
 /// A version this far ahead of the wall clock does not lift the versions that this server gives.
 const OWNER_AHEAD: Duration = Duration::from_hours(24);
 
+/// How far a cancel without a version of its own goes beyond what is known: further than what other servers may write
+/// for the same instance before they hear of it, so that none of that brings the instance back.
+const CANCEL_STEP: u64 = 256;
+
 /// Consecutive heartbeats of a lower stamp after which its record is believed.
 const BELIEVED_BEATS: u8 = 2;
 
@@ -103,8 +107,9 @@ pub(crate) fn cancel(
         if cancelled {
             return Ok(None);
         }
-        let seen = highest.saturating_add(1).min(now.plus(OWNER_AHEAD).0);
-        return Ok(Some(next.max(now.0).max(seen)));
+        let beyond = stored.map_or(0, |stored| stored.version.owner.saturating_add(CANCEL_STEP));
+        let seen = highest.saturating_add(CANCEL_STEP).min(now.plus(OWNER_AHEAD).0);
+        return Ok(Some(beyond.max(now.0).max(seen)));
     };
     match stored.map(|stored| native_order(stored, writer)) {
         Some(Order::Equal) if cancelled => Ok(None),
@@ -349,8 +354,14 @@ mod tests {
         assert_eq!(cancel(None, Claim::Next, 0, NOW), Ok(Some(NOW.0)));
         assert_eq!(
             cancel(None, Claim::Next, NOW.0 + 5, NOW),
-            Ok(Some(NOW.0 + 6)),
+            Ok(Some(NOW.0 + 5 + CANCEL_STEP)),
             "above every version seen"
+        );
+        let ahead = stored(Life::Live, NOW.0 + 100, 100);
+        assert_eq!(
+            cancel(Some(&ahead), Claim::Next, 0, NOW),
+            Ok(Some(NOW.0 + 100 + CANCEL_STEP)),
+            "above what others write for it meanwhile"
         );
         let day = NOW.plus(OWNER_AHEAD).0;
         assert_eq!(cancel(None, Claim::Next, u64::MAX - 1, NOW), Ok(Some(day)), "but not above a day ahead");

@@ -96,7 +96,7 @@ impl Link {
                 let complete = records.complete;
                 self.inlet.records(&self.shared, self.trusts(), records, now);
                 if complete {
-                    self.shared.pulled(self.id);
+                    self.shared.table().pulled(self.id);
                 }
             }
             Frame::Renewals(renewals) => self.inlet.renewals(&self.shared, &renewals, now),

@@ -24,6 +24,7 @@ mod replicator;
 mod sender;
 mod state;
 mod status;
+mod table;
 
 pub use acks::Acks;
 pub(crate) use covered::Covered;

@@ -1,35 +1,23 @@
 //! What all streams to other servers share: who is connected, what was taken in from whom, the digest.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use heureka_model::{InstanceKey, Mono, Now, Wall};
+use heureka_model::{Now, Wall};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 use super::digest::Digest;
-use super::inspection::{Asker, Difference};
+use super::inspection::Difference;
 use super::link::Link;
-use super::{Applied, Declined, Hello, PROTOCOL, PeerStatus, ReplicationStats, State};
+use super::status::Counters;
+use super::table::Table;
+use super::{Declined, Hello, PROTOCOL, PeerStatus, ReplicationStats, State};
 use crate::Registry;
-
-/// Streams at a time.
-const LINKS: usize = 64;
-
-/// Logs of others of which the position is remembered; the one heard of longest ago goes.
-const LOGS: usize = 64;
-
-/// A server that says nothing for so long is taken for gone when another comes under its name.
-const SILENT: Duration = Duration::from_secs(3);
 
 /// A clock that far ahead is broken.
 const CLOCK_AHEAD: Duration = Duration::from_hours(365 * 24);
-
-/// Keys waiting to be asked about, per stream. More run out of their leases together only when this server is cut
-/// off, and then it holds them anyway.
-const PROBES: usize = 100_000;
 
 /// Who this server is for the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,52 +41,6 @@ pub struct Replicator {
     /// Rises with everything that the others are to hear at once.
     news: AtomicU64,
     pub(super) counters: Counters,
-}
-
-/// Streams and positions. Locked for moments, never while the registry is asked.
-#[derive(Default)]
-pub(super) struct Table {
-    pub(super) links: BTreeMap<String, Entry>,
-    applied: VecDeque<Applied>,
-    last_id: u64,
-    synced: bool,
-    /// The stream that was asked for everything.
-    puller: Option<u64>,
-}
-
-/// What others see of a stream.
-pub(super) struct Entry {
-    pub(super) id: u64,
-    pub(super) boot: u64,
-    pub(super) address: String,
-    dialed: bool,
-    since: Mono,
-    pub(super) heard: Mono,
-    pub(super) skew_ms: i64,
-    pub(super) state: State,
-    /// Position in this server's log that was sent and acknowledged.
-    pub(super) sent: u64,
-    pub(super) acked: u64,
-    /// When the peer last had everything.
-    pub(super) level: Mono,
-    pub(super) probes: VecDeque<InstanceKey>,
-    /// An operator who asks where the peer differs.
-    pub(super) asker: Option<Asker>,
-}
-
-/// What is counted as it happens.
-#[derive(Default)]
-pub(super) struct Counters {
-    pub(super) taken: AtomicU64,
-    pub(super) revived: AtomicU64,
-    pub(super) lapsed: AtomicU64,
-    pub(super) rejected: AtomicU64,
-    pub(super) refused: AtomicU64,
-    pub(super) renewals: AtomicU64,
-    pub(super) probed: AtomicU64,
-    pub(super) repairs: AtomicU64,
-    pub(super) repaired: AtomicU64,
-    pub(super) clock_ahead: AtomicU64,
 }
 
 impl Replicator {
@@ -150,11 +92,7 @@ impl Replicator {
     ) -> Result<Link, Declined> {
         self.check(hello, now)?;
         let mut table = self.table.lock();
-        if let Some(entry) = table.links.get(&hello.node) {
-            self.check_other(entry, hello, dialed, now)?;
-        } else if table.links.len() >= LINKS {
-            return Err(Declined::TooMany { limit: LINKS });
-        }
+        table.admit(hello, dialed, self.registry.boot(), now)?;
         let id = table.enter(hello, address, dialed, now);
         drop(table);
         self.registry.acks().link_up();
@@ -231,20 +169,7 @@ impl Replicator {
     /// Figures since the start.
     #[must_use]
     pub fn stats(&self) -> ReplicationStats {
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let counters = &self.counters;
-        ReplicationStats {
-            taken: count(&counters.taken),
-            revived: count(&counters.revived),
-            lapsed: count(&counters.lapsed),
-            rejected: count(&counters.rejected),
-            refused: count(&counters.refused),
-            renewals: count(&counters.renewals),
-            probed: count(&counters.probed),
-            repairs: count(&counters.repairs),
-            repaired: count(&counters.repaired),
-            clock_ahead: count(&counters.clock_ahead),
-        }
+        self.counters.read()
     }
 
     /// The registry that is replicated.
@@ -310,31 +235,11 @@ impl Replicator {
         if self.is_ready() || !peer_ready {
             return false;
         }
-        let mut table = self.table.lock();
-        let free = !table.synced && table.puller.is_none();
-        if free {
-            table.puller = Some(id);
-        }
-        free
-    }
-
-    pub(super) fn pulled(&self, id: u64) {
-        let mut table = self.table.lock();
-        if table.puller == Some(id) {
-            table.puller = None;
-            table.synced = true;
-        }
+        self.table.lock().pull(id)
     }
 
     pub(super) fn left(&self, id: u64, node: &str) {
-        let mut table = self.table.lock();
-        if table.puller == Some(id) {
-            table.puller = None;
-        }
-        if table.links.get(node).is_some_and(|entry| entry.id == id) {
-            table.links.remove(node);
-        }
-        drop(table);
+        self.table.lock().leave(id, node);
         self.registry.acks().link_down();
         self.tell_news();
     }
@@ -357,92 +262,9 @@ impl Replicator {
         }
         Ok(())
     }
-
-    /// Decides between a stream that is there and a new one of the same name.
-    fn check_other(&self, entry: &Entry, hello: &Hello, dialed: bool, now: Now) -> Result<(), Declined> {
-        if entry.boot == hello.boot {
-            // Both sides opened one: both keep the one that the server of the smaller id opened.
-            let preferred = dialed == (self.registry.boot() < hello.boot);
-            return if preferred || entry.dialed == dialed { Ok(()) } else { Err(Declined::Duplicate) };
-        }
-        if now.mono.since(entry.heard) < SILENT {
-            let address = entry.address.clone();
-            return Err(Declined::NodeAlive { node: hello.node.clone(), address });
-        }
-        Ok(())
-    }
-}
-
-impl Table {
-    fn enter(&mut self, hello: &Hello, address: &str, dialed: bool, now: Now) -> u64 {
-        self.last_id += 1;
-        let address = if hello.address.is_empty() { address } else { &hello.address };
-        let entry = Entry {
-            id: self.last_id,
-            boot: hello.boot,
-            address: address.to_owned(),
-            dialed,
-            since: now.mono,
-            heard: now.mono,
-            skew_ms: skew(hello.wall, now.wall),
-            state: State { ready: hello.ready, ..State::default() },
-            sent: 0,
-            acked: 0,
-            level: now.mono,
-            probes: VecDeque::new(),
-            asker: None,
-        };
-        self.links.insert(hello.node.clone(), entry);
-        self.last_id
-    }
-
-    /// The entry of a stream, unless another has taken its place.
-    pub(super) fn entry(&mut self, id: u64, node: &str) -> Option<&mut Entry> {
-        self.links.get_mut(node).filter(|entry| entry.id == id)
-    }
-
-    /// Notes that a peer's log is taken in up to a revision.
-    pub(super) fn apply(&mut self, applied: Applied) {
-        let known = self.applied.iter().position(|known| known.boot == applied.boot);
-        let before = known.and_then(|at| self.applied.remove(at)).map_or(0, |known| known.revision);
-        if self.applied.len() == LOGS {
-            self.applied.pop_front();
-        }
-        self.applied.push_back(Applied { revision: applied.revision.max(before), ..applied });
-    }
-
-    fn ask(&mut self, lapsing: &[InstanceKey]) {
-        for entry in self.links.values_mut() {
-            let room = PROBES.saturating_sub(entry.probes.len());
-            entry.probes.extend(lapsing.iter().take(room).cloned());
-        }
-    }
-}
-
-impl Entry {
-    fn status(&self, node: &str, head: u64, now: Now) -> PeerStatus {
-        let backlog = head.saturating_sub(self.acked);
-        PeerStatus {
-            node: node.to_owned(),
-            boot: self.boot,
-            address: self.address.clone(),
-            dialed: self.dialed,
-            connected_for: now.mono.since(self.since),
-            silent_for: now.mono.since(self.heard),
-            backlog,
-            lag: if self.acked >= self.sent { Duration::ZERO } else { now.mono.since(self.level) },
-            skew_ms: self.skew_ms,
-            state: self.state.clone(),
-        }
-    }
 }
 
 /// Whether a hybrid clock is too far ahead to be right.
 pub(crate) fn is_broken(clock: u64, now: Now) -> bool {
     Wall(clock >> 16) > now.wall.plus(CLOCK_AHEAD)
-}
-
-fn skew(theirs: Wall, ours: Wall) -> i64 {
-    let distance = i64::try_from(theirs.0.abs_diff(ours.0)).unwrap_or(i64::MAX);
-    if theirs >= ours { distance } else { -distance }
 }

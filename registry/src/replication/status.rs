@@ -1,5 +1,6 @@
 //! What is told of replication: to operators, to metrics, and to whoever opened a stream that is not used.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::State;
@@ -52,6 +53,39 @@ pub struct ReplicationStats {
     pub repaired: u64,
     /// Records with a clock more than a day ahead.
     pub clock_ahead: u64,
+}
+
+/// What is counted as it happens.
+#[derive(Default)]
+pub(super) struct Counters {
+    pub(super) taken: AtomicU64,
+    pub(super) revived: AtomicU64,
+    pub(super) lapsed: AtomicU64,
+    pub(super) rejected: AtomicU64,
+    pub(super) refused: AtomicU64,
+    pub(super) renewals: AtomicU64,
+    pub(super) probed: AtomicU64,
+    pub(super) repairs: AtomicU64,
+    pub(super) repaired: AtomicU64,
+    pub(super) clock_ahead: AtomicU64,
+}
+
+impl Counters {
+    pub(super) fn read(&self) -> ReplicationStats {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        ReplicationStats {
+            taken: count(&self.taken),
+            revived: count(&self.revived),
+            lapsed: count(&self.lapsed),
+            rejected: count(&self.rejected),
+            refused: count(&self.refused),
+            renewals: count(&self.renewals),
+            probed: count(&self.probed),
+            repairs: count(&self.repairs),
+            repaired: count(&self.repaired),
+            clock_ahead: count(&self.clock_ahead),
+        }
+    }
 }
 
 /// Why a stream is not used.
