@@ -39,6 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct Node {
     running: Running,
     address: SocketAddr,
+    clock: Arc<SystemClock>,
     runtime: Option<Runtime>,
 }
 
@@ -50,17 +51,23 @@ impl Node {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let seeds = Seeds { boot, hash: 2, shuffle: boot };
-        let world = World { clock: Arc::new(SystemClock::new()), seeds, lines: LineBudget::new(100) };
+        let clock = Arc::new(SystemClock::new());
+        let world = World { clock: clock.clone(), seeds, lines: LineBudget::new(100) };
         let starting = async move {
             let listener = TcpListener::from_std(listener).unwrap();
             Server::new(config, world).start(vec![listener]).await.unwrap()
         };
         let running = runtime.spawn(starting).await.unwrap();
-        Self { running, address, runtime: Some(runtime) }
+        Self { running, address, clock, runtime: Some(runtime) }
     }
 
     fn core(&self) -> &Arc<Registry> {
         self.running.core()
+    }
+
+    /// By the server's own clock: a step of another one would be a pause.
+    fn now(&self) -> Now {
+        self.clock.now()
     }
 
     fn peers(&self) -> &Arc<Peers> {
@@ -77,15 +84,15 @@ impl Node {
 
     fn register(&self, id: &str) {
         let instance = Instance::new(key(id));
-        self.core().register(&instance, Claim::Next, RegisterMode::Upsert, &GRPC, now()).unwrap();
+        self.core().register(&instance, Claim::Next, RegisterMode::Upsert, &GRPC, self.now()).unwrap();
     }
 
     fn cancel(&self, id: &str) {
-        self.core().cancel(key_ref(id), Claim::Next, &GRPC, now()).unwrap();
+        self.core().cancel(key_ref(id), Claim::Next, &GRPC, self.now()).unwrap();
     }
 
     fn get(&self, id: &str) -> Option<Registration> {
-        self.core().get(key_ref(id), now())
+        self.core().get(key_ref(id), self.now())
     }
 
     async fn counts(&self, series: &str) -> f64 {
@@ -105,10 +112,8 @@ impl Drop for Node {
     }
 }
 
-/// The core only needs a time that goes on.
-fn now() -> Now {
-    static CLOCK: std::sync::LazyLock<SystemClock> = std::sync::LazyLock::new(SystemClock::new);
-    CLOCK.now()
+fn wall() -> u64 {
+    SystemClock::new().now().wall.0
 }
 
 fn key(id: &str) -> InstanceKey {
@@ -117,6 +122,12 @@ fn key(id: &str) -> InstanceKey {
 
 fn key_ref(id: &str) -> KeyRef<'_> {
     KeyRef { namespace: "", app: "WEB", id }
+}
+
+/// The address of a server that was killed, as soon as the system has closed what it held.
+async fn again(address: SocketAddr) -> TcpListener {
+    until("the address is free", async || listen::bind(address).is_ok()).await;
+    listen::bind(address).unwrap()
 }
 
 async fn port() -> TcpListener {
@@ -174,7 +185,7 @@ async fn what_is_written_to_one_is_read_from_all() {
     }
     assert_eq!(a.get("1").unwrap().version, c.get("1").unwrap().version);
     let set = SetOverride { status: InstanceStatus::OutOfService, ttl: None, drain: None };
-    c.core().set_override(key_ref("1"), set, &GRPC, now()).unwrap();
+    c.core().set_override(key_ref("1"), set, &GRPC, c.now()).unwrap();
     until("the override is everywhere", async || {
         nodes.iter().all(|node| node.get("1").unwrap().status() == InstanceStatus::OutOfService)
     })
@@ -199,8 +210,7 @@ async fn a_server_that_was_away_learns_what_it_missed() {
     until("a noticed", async || a.connected().is_empty()).await;
     a.cancel("1");
     a.register("3");
-    let listener = listen::bind(address).unwrap();
-    let b = Node::start(named("b", &[a.address]), 99, listener).await;
+    let b = Node::start(named("b", &[a.address]), 99, again(address).await).await;
     until("b is level", async || b.get("2").is_some() && b.get("3").is_some()).await;
     assert!(b.get("1").is_none());
     b.register("4");
@@ -301,7 +311,11 @@ async fn an_answered_write_is_on_two_servers() {
     patient.peer.ack_wait = Duration::from_secs(5);
     let b_config = named("b", &[first.local_addr().unwrap()]);
     let (a, b) = (Node::start(patient, 1, first).await, Node::start(b_config, 2, second).await);
-    until("they are connected", async || !a.connected().is_empty()).await;
+    // Both dial. Until the stream that stays is up, there may be moments without any.
+    until("they are connected for good", async || {
+        a.peers().connected().iter().any(|status| status.dialed) && !b.connected().is_empty()
+    })
+    .await;
     let mut client = writer(a.address).await;
     for number in 0..20 {
         client.register(register(&number.to_string())).await.unwrap();
@@ -547,8 +561,8 @@ fn hello(node: &str, boot: u64) -> pb::frame::Kind {
         node: node.into(),
         boot,
         protocol: 1,
-        wall_millis: now().wall.0,
-        clock: now().wall.0 << 16,
+        wall_millis: wall(),
+        clock: wall() << 16,
         ..pb::Hello::default()
     })
 }
@@ -559,8 +573,8 @@ fn record(id: &str, owner: u64, clock: u64) -> pb::Record {
         owner,
         clock,
         boot: 77,
-        updated_millis: now().wall.0,
-        registered_millis: now().wall.0,
+        updated_millis: wall(),
+        registered_millis: wall(),
         content: Some(pb::record::Content::Live(v1::Instance::default())),
         ..pb::Record::default()
     }
@@ -576,7 +590,7 @@ fn reason(status: &Status) -> String {
 }
 
 fn clock() -> u64 {
-    now().wall.0 << 16
+    wall() << 16
 }
 
 #[tokio::test]
@@ -697,7 +711,7 @@ async fn what_is_said_again_late_or_of_the_future_changes_nothing() {
         fake.say(records(vec![said.encode_to_vec()])).await;
     }
     let year = 366 * 24 * 3600 * 1000_u64;
-    let future = record("2", 5, (now().wall.0 + 2 * year) << 16);
+    let future = record("2", 5, (wall() + 2 * year) << 16);
     fake.say(records(vec![future.encode_to_vec(), record("3", 5, clock()).encode_to_vec()])).await;
     until("the last is taken", async || node.get("3").is_some()).await;
     assert_eq!(node.get("1").unwrap().version.owner, 6);
