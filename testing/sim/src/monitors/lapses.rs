@@ -55,7 +55,8 @@ fn believed_removal(signs: &Signs, view: &View<'_>, change: &Transition, finding
 fn mistaken(signs: &Signs, view: &View<'_>, change: &Transition, findings: &mut Findings) {
     let alive = view.clients[change.key].phase == Phase::Registered;
     let heard = signs.any(change.key).is_some_and(|last| view.at - last < view.shape().lease / 2);
-    if !alive || !heard {
+    // A later stamp on a removal that was there already removes nobody.
+    if !alive || !heard || !change.before.as_ref().is_some_and(Seen::is_live) {
         return;
     }
     findings.mistaken += 1;
