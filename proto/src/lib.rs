@@ -1,8 +1,8 @@
 //! The native wire contract: generated messages and stubs, and their translation to and from the model.
 //!
 //! What a field means, in which order events come and what may be retried stands as comments in
-//! `proto/heureka/registry/v1/*.proto`, what servers say to each other in `proto/heureka/registry/peer/v1/*.proto`. This crate opens no socket and knows no transport: servers and clients
-//! bring theirs.
+//! `proto/heureka/registry/v1/*.proto`, what servers say to each other in `proto/heureka/registry/peer/v1/*.proto`.
+//! This crate opens no socket and knows no transport: servers and clients bring theirs.
 
 pub mod codec;
 pub mod convert;

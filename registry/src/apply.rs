@@ -152,7 +152,7 @@ impl Key<'_> {
     /// The later of a sign of life and the one that is known: of the lease, or from before the key was.
     pub(crate) fn later(&self, sign: Sign) -> Sign {
         let view = self.held.as_ref().and_then(|held| self.registry.slots.lease(held.slot).view());
-        let known = view.map(|view| Sign { at: view.renewed, heard: view.heard, beaten: view.beaten });
+        let known = view.map(|view| view.sign());
         let early = || self.registry.early.take(self.hash);
         let known = known.or_else(|| Some(Sign { at: early()?, heard: Heard::Owner, beaten: true }));
         known.filter(|known| known.at > sign.at).unwrap_or(sign)
@@ -324,7 +324,7 @@ impl Key<'_> {
         let beaten = before.is_some_and(|view| view.beaten);
         let sign = match (renewal, before) {
             (Renewal::Sign(sign), _) => Sign { beaten: beaten || sign.beaten, ..sign },
-            (Renewal::Keep, Some(view)) => Sign { at: view.renewed, heard: view.heard, beaten },
+            (Renewal::Keep, Some(view)) => view.sign(),
             (Renewal::Keep, None) => {
                 Sign { at: self.registry.lease_now(self.now), heard: Heard::Owner, beaten }
             }

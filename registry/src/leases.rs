@@ -158,6 +158,11 @@ impl LeaseFlags {
 }
 
 impl LeaseView {
+    /// The last sign of life.
+    pub(crate) fn sign(&self) -> Sign {
+        Sign { at: self.renewed, heard: self.heard, beaten: self.beaten }
+    }
+
     /// How long the lease lives after a renewal. The original counts a renewed lease twice.
     pub(crate) fn duration_ms(&self, double: bool) -> u64 {
         let factor = if double && self.beaten { 2 } else { 1 };
