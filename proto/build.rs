@@ -26,7 +26,8 @@ const PEER_PACKAGE: &str = "heureka.registry.peer.v1";
 /// Fields that a server has as bytes: entries that it encodes once and sends to many, entries that it reads one at a
 /// time, and texts that it only looks up. On the wire a message or a text is its length and its bytes, so a field of
 /// bytes says the same.
-const AS_BYTES: [(&str, &[&str]); 4] = [
+const AS_BYTES: [(&str, &[&str]); 5] = [
+    ("WatchEvent", &["changes"]),
     ("ChangeBatch", &["changes"]),
     ("BatchRegisterRequest", &["requests"]),
     ("BatchRenewRequest", &["requests"]),

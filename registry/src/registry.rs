@@ -21,7 +21,7 @@ use crate::seeded::{Bug, planted};
 use crate::store::{Apps, Index, KeyHash, Slots};
 use crate::tick::Ticker;
 use crate::timers::Timers;
-use crate::watch::Horizon;
+use crate::watch::{Horizon, Interests};
 use crate::{Config, Origin, Refused, Removals, Seeds};
 
 /// A registry of instances. Shared by reference among any number of threads.
@@ -44,6 +44,7 @@ pub struct Registry {
     pub(crate) lease_clock: LeaseClock,
     pub(crate) covered: Mutex<Covered>,
     pub(crate) horizon: Mutex<Horizon>,
+    pub(crate) interests: Arc<Interests>,
     pub(crate) acks: Acks,
     pub(crate) early: Early,
     /// Revision of the last change that did not come from a peer.
@@ -117,6 +118,7 @@ impl Registry {
             lease_clock: LeaseClock::new(now.mono),
             covered: Mutex::default(),
             horizon: Mutex::default(),
+            interests: Arc::default(),
             acks: Acks::default(),
             early: Early::default(),
             entered: AtomicU64::new(0),

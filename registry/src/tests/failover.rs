@@ -35,7 +35,7 @@ impl View {
         let standing = registry.standing();
         self.told = 0;
         while subscription.position() < standing.revision {
-            for told in subscription.poll(registry, 7, cluster.now).changes {
+            for told in &subscription.poll(registry, 7, cluster.now).changes {
                 self.told += 1;
                 let known = self.known.entry(told.key.clone()).or_default();
                 *known = (*known).max((told.version, told.registration.is_some()));

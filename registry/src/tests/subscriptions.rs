@@ -111,6 +111,7 @@ enum Op {
     Churn(u16),
     Poll { client: usize, max: usize },
     Reconnect(usize),
+    Herald,
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -121,8 +122,9 @@ fn op() -> impl Strategy<Value = Op> {
         3 => (0..3_u8).prop_map(Op::Label),
         2 => Just(Op::Pass),
         1 => (1..200_u16).prop_map(Op::Churn),
-        6 => (0..5_usize, 1..20_usize).prop_map(|(client, max)| Op::Poll { client, max }),
-        1 => (0..5_usize).prop_map(Op::Reconnect),
+        9 => (0..10_usize, 1..20_usize).prop_map(|(client, max)| Op::Poll { client, max }),
+        1 => (0..10_usize).prop_map(Op::Reconnect),
+        3 => Just(Op::Herald),
     ]
 }
 
@@ -162,6 +164,7 @@ fn act(world: &mut World, app: &str, id: &str, op: &Op) {
                 world.register(new);
             }
         }
+        Op::Herald => world.registry.herald(),
         Op::Poll { .. } | Op::Reconnect(_) => {}
     }
 }
@@ -176,8 +179,9 @@ proptest! {
         steps in prop::collection::vec((0..2_usize, 0..4_usize, op()), 1..80),
     ) {
         let mut world = world(ring, tombstones);
-        let mut clients: Vec<Client> =
-            selections().iter().map(|selectors| Client::new(&world.registry, selectors)).collect();
+        // Two of each selection: they share what they are told.
+        let both = selections().into_iter().chain(selections());
+        let mut clients: Vec<Client> = both.map(|selectors| Client::new(&world.registry, &selectors)).collect();
         for (app, id, op) in &steps {
             match op {
                 Op::Poll { client, max } => clients[*client].poll(&world, *max),
@@ -197,6 +201,69 @@ proptest! {
         }
         clients.iter_mut().for_each(|client| client.settle(&world));
     }
+}
+
+/// Whether a receiver was woken since it was asked last.
+fn woken(changes: &mut tokio::sync::watch::Receiver<u64>) -> bool {
+    let woken = changes.has_changed().unwrap();
+    changes.mark_unchanged();
+    woken
+}
+
+#[test]
+fn a_change_wakes_those_whom_it_may_concern() {
+    let mut world = world(8192, 1000);
+    let watches: Vec<_> =
+        selections().into_iter().map(|selectors| world.watch(selectors, Start::Live)).collect();
+    let mut changes: Vec<_> = watches.iter().map(Subscription::changes).collect();
+    let mut told = |world: &World| {
+        world.registry.herald();
+        changes.iter_mut().map(woken).collect::<Vec<_>>()
+    };
+    told(&world);
+    act(&mut world, "A", "1", &Op::Register(1));
+    assert_eq!(told(&world), [true, true, true, true, true], "the last one selects an id in any application");
+    act(&mut world, "C", "1", &Op::Register(1));
+    assert_eq!(told(&world), [true, false, true, true, true]);
+    assert_eq!(told(&world), [false; 5], "nothing happened");
+}
+
+#[test]
+fn a_reader_passes_over_what_does_not_concern_it() {
+    let mut world = world(8, 1000);
+    let mut watch = world.watch(selections()[1].clone(), Start::Full);
+    act(&mut world, "A", "1", &Op::Register(1));
+    world.drain(&mut watch);
+    let digest = watch.digest(&world.registry);
+    for _ in 0..10 {
+        act(&mut world, "A", "2", &Op::Churn(5));
+        world.registry.herald();
+    }
+    assert_eq!(watch.pass(&world.registry), world.registry.head());
+    assert_eq!(watch.digest(&world.registry), digest);
+    act(&mut world, "A", "1", &Op::Cancel);
+    assert_eq!(world.drain(&mut watch).len(), 1);
+}
+
+#[test]
+fn readers_of_the_same_selection_share_what_they_are_told() {
+    let mut world = world(8192, 1000);
+    let [mut one, mut other] = [(); 2].map(|()| world.watch(selections()[3].clone(), Start::Live));
+    act(&mut world, "A", "1", &Op::Register(1));
+    let read = |watch: &mut Subscription| watch.poll(&world.registry, 100, world.now).frame;
+    let (first, second) = (read(&mut one), read(&mut other));
+    assert!(std::sync::Arc::ptr_eq(&first, &second) && first.changes.len() == 1);
+}
+
+#[test]
+fn nothing_stays_of_a_selection_that_nobody_reads() {
+    let world = world(8192, 1000);
+    let both = || [(); 2].map(|()| world.watch(selections()[4].clone(), Start::Live));
+    let [one, other] = both();
+    drop(one);
+    assert_eq!(world.registry.interests.count(), 1);
+    drop(other);
+    assert_eq!(world.registry.interests.count(), 0);
 }
 
 #[test]

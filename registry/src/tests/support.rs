@@ -9,8 +9,8 @@ use heureka_model::{
 };
 
 use crate::{
-    Batch, Beat, Claim, Config, Origin, Preservation, PreservationMode, RegisterMode, Registered, Registry,
-    Seeds, Start, Subscription, Surface,
+    Beat, Claim, Config, Origin, Preservation, PreservationMode, RegisterMode, Registered, Registry, Seeds,
+    Start, Subscription, Surface,
 };
 
 pub(super) const REST: Origin = Origin::Client { surface: Surface::Rest, principal: None, address: None };
@@ -82,9 +82,9 @@ impl World {
     pub(super) fn drain(&self, subscription: &mut Subscription) -> Vec<Change> {
         let mut changes = Vec::new();
         loop {
-            let Batch { changes: more, at_head, .. } = subscription.poll(&self.registry, 100, self.now);
-            changes.extend(more.iter().map(|told| Change::clone(told)));
-            if at_head {
+            let batch = subscription.poll(&self.registry, 100, self.now);
+            changes.extend(batch.changes.iter().map(|told| Change::clone(told)));
+            if batch.at_head {
                 return changes;
             }
         }

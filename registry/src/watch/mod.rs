@@ -2,11 +2,16 @@
 //! ring reads the index and gets each changed key once.
 
 mod apps;
+mod frame;
 mod horizon;
+mod interest;
+mod interests;
 mod subscription;
 mod tally;
 mod vector;
 
 pub use apps::{AppDigest, AppNames};
+pub use frame::Frame;
 pub(crate) use horizon::Horizon;
-pub use subscription::{Batch, Start, Subscription};
+pub(crate) use interests::Interests;
+pub use subscription::{Batch, Start, Subscription, TakesLong};

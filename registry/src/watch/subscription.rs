@@ -1,30 +1,24 @@
 //! One subscription.
 
-use std::collections::HashSet;
+use std::ops::Deref;
 use std::sync::Arc;
 
-use foldhash::fast::FixedState;
-use heureka_model::{
-    Action, Change, ChangeKind, Now, Registration, RemovalReason, Selectors, SetDigest, Wall,
-};
+use heureka_model::{Action, Change, ChangeKind, Now, Registration, Selectors, SetDigest};
+use tokio::sync::watch;
 
 use super::AppNames;
-use super::tally::Tally;
+use super::frame::Frame;
+use super::interest::{Missing, SHARE, change, left};
+use super::interests::Membership;
 use super::vector::covers_record;
 use crate::Registry;
 use crate::log::{Recent, Told};
-use crate::record::{Life, Record};
+use crate::record::Record;
 use crate::replication::Position;
-
-/// Keys examined per poll at most, matching or not.
-const SHARE: usize = 512;
 
 /// Changes behind which a subscriber stops hearing of every one and reads the index, each changed key once. What it
 /// then hears of keys that do not match is more than the ring would tell, so it is worth it for many changes only.
 const LAG: u64 = 1024;
-
-/// Bytes of texts told per poll; the one that goes beyond is the last. Bounds what an unread subscriber holds.
-const BYTES: usize = 64 << 10;
 
 /// Where a subscription starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,10 +37,14 @@ pub enum Start {
     Live,
 }
 
+/// A fingerprint for which every instance of a selection has to be looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TakesLong;
+
 /// A cursor into the log with a filter.
 #[derive(Debug)]
 pub struct Subscription {
-    selectors: Selectors,
+    interest: Membership,
     /// Everything up to here was examined.
     position: u64,
     /// Up to here the ring's old records are not what the subscriber holds.
@@ -62,7 +60,8 @@ pub struct Subscription {
     /// Where the subscriber stands for the floor: a pass from zero counts as standing at the head it took first.
     safe: u64,
     lost: bool,
-    tally: Option<Tally>,
+    /// Revision at which the next polls stop, since the fingerprint is known there.
+    stop: Option<u64>,
 }
 
 /// What a subscriber holds of what was there when it started.
@@ -82,17 +81,14 @@ enum Known {
 }
 
 /// What a subscription has to tell.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Batch {
-    /// Changes, at most one per key.
-    pub changes: Vec<Arc<Told>>,
     /// Revision up to which everything is told once these changes are.
     pub revision: u64,
-    /// When the oldest of these changes was committed.
-    pub committed: Option<Wall>,
     /// The subscription is where it can get for now; wait for the next head.
     pub at_head: bool,
-    bytes: usize,
+    /// The changes.
+    pub frame: Arc<Frame>,
 }
 
 impl Subscription {
@@ -109,7 +105,7 @@ impl Subscription {
         };
         // A live start holds nothing, a resumed one what it held then: neither is what the ring calls old.
         Self {
-            selectors,
+            interest: registry.interests.join(selectors, || registry.head()),
             position,
             seam: head,
             fresh,
@@ -118,7 +114,7 @@ impl Subscription {
             safe: if matches!(start, Start::Since(_)) { head } else { position.max(fresh) },
             knows: Knows::of(start, head),
             lost: false,
-            tally: None,
+            stop: None,
         }
     }
 
@@ -126,19 +122,30 @@ impl Subscription {
     /// nothing matches: a batch may be empty and not yet `at_head`.
     pub fn poll(&mut self, registry: &Registry, max: usize, now: Now) -> Batch {
         let bound = self.bound(registry);
-        let mut batch = Batch { revision: self.position, ..Batch::default() };
         if bound.saturating_sub(self.position) > LAG {
             self.catch_up = bound;
         }
-        if self.position < bound && !self.lost {
-            let behind = self.position < self.catch_up;
-            if behind || !self.poll_ring(registry, bound, max, now, &mut batch) {
-                self.poll_index(registry, bound, max, now, &mut batch);
-            }
-        }
-        batch.revision = self.position;
-        batch.at_head = self.position >= bound;
-        batch
+        self.skip(registry, bound);
+        let frame = if self.position < bound && !self.lost {
+            self.read(registry, bound, max, now)
+        } else {
+            Arc::default()
+        };
+        Batch { revision: self.position, at_head: self.position >= bound, frame }
+    }
+
+    /// Tells revisions of changes that may concern the subscriber, and wakes it for self-preservation. A receiver that
+    /// is slow hears of the last one only.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.interest.changes()
+    }
+
+    /// Goes on to where nothing that concerns the subscriber is to be told, and says where that is.
+    pub fn pass(&mut self, registry: &Registry) -> u64 {
+        let bound = self.bound(registry);
+        self.skip(registry, bound);
+        self.position
     }
 
     /// Revision up to which everything was told.
@@ -151,14 +158,31 @@ impl Subscription {
     /// When it is not, the next polls stop at a revision where it is; ask again when they are `at_head`. There is
     /// none for a subscriber that started with [`Start::Live`].
     pub fn digest(&mut self, registry: &Registry) -> Option<SetDigest> {
+        self.fingerprint(registry, true).ok().flatten()
+    }
+
+    /// The same at once.
+    ///
+    /// # Errors
+    /// Every instance would have to be looked at for it, or somebody is about to: use [`Subscription::digest`] where
+    /// there is time.
+    pub fn digest_at_hand(&mut self, registry: &Registry) -> Result<Option<SetDigest>, TakesLong> {
+        self.fingerprint(registry, false)
+    }
+
+    fn fingerprint(&mut self, registry: &Registry, has_time: bool) -> Result<Option<SetDigest>, TakesLong> {
         // Below the seam the subscriber may lack what moved on while the index was read.
         if !self.complete || self.position < self.seam {
-            return None;
+            return Ok(None);
         }
-        if self.tally.is_none_or(|tally| tally.revision < self.position) {
-            self.tally = Some(Tally::take(registry, &self.selectors));
+        match self.interest.digest(registry, self.position, has_time) {
+            Ok(digest) => Ok(Some(digest)),
+            Err(Missing::Reading) => Err(TakesLong),
+            Err(Missing::Ahead(revision)) => {
+                self.stop = Some(revision);
+                Ok(None)
+            }
         }
-        self.tally.filter(|tally| tally.revision == self.position).map(|tally| tally.digest)
     }
 
     /// Forgetting has overtaken the position: what was missed cannot be told any more, start again.
@@ -176,97 +200,74 @@ impl Subscription {
     }
 
     fn bound(&self, registry: &Registry) -> u64 {
-        let ahead = self.tally.filter(|tally| tally.revision > self.position);
-        ahead.map_or_else(|| registry.head(), |tally| tally.revision)
+        self.stop.filter(|stop| *stop > self.position).unwrap_or_else(|| registry.head())
     }
 
-    /// Reads on in the ring; false when it does not reach back to the position.
-    fn poll_ring(
-        &mut self,
-        registry: &Registry,
-        bound: u64,
-        max: usize,
-        now: Now,
-        batch: &mut Batch,
-    ) -> bool {
-        let mut keys = HashSet::with_hasher(FixedState::default());
-        let start = self.position;
-        let alone = bound - start == 1;
-        for _ in 0..SHARE {
-            if self.position == bound || batch.is_full(max) {
-                break;
-            }
-            let Some(recent) = registry.recent(self.position + 1) else { break };
-            let covered = self.covers(&recent.new);
-            // One change per key and batch: the key's next one opens the next batch. By key, not by slot: a key that
-            // was forgotten in between comes back in another.
-            if covered && !alone && !keys.insert(recent.key_hash()) {
-                break;
-            }
-            let told = self.judge(&recent, covered, registry, now);
-            batch.push(told, &recent.new);
-            self.position += 1;
-            self.safe = self.safe.max(self.position);
+    /// Passes over what does not concern the subscriber.
+    fn skip(&mut self, registry: &Registry, bound: u64) {
+        if self.position < self.seam.max(self.catch_up) {
+            return;
         }
-        self.position > start
+        let unchanged = self.interest.unchanged_until(registry, self.position).min(bound);
+        self.advance(unchanged.max(self.position));
     }
 
-    fn covers(&self, record: &Record) -> bool {
-        let app = record.app();
-        self.selectors.covers_app(&app.namespace.name, &app.name)
-    }
-
-    fn judge(&mut self, recent: &Recent, covered: bool, registry: &Registry, now: Now) -> Option<Arc<Told>> {
-        let matches = |view: &Arc<Registration>| self.selectors.matches(view);
-        let old = covered && recent.old_view().is_some_and(matches);
-        let view = if covered { recent.new_view(|| registry.renewed(recent.slot, now)) } else { None };
-        let new = view.is_some_and(matches);
-        self.count(recent, old, new);
-        if !covered {
-            return None;
+    fn read(&mut self, registry: &Registry, bound: u64, max: usize, now: Now) -> Arc<Frame> {
+        if self.position < self.catch_up {
+            return self.read_index(registry, bound, max, now);
         }
-        if recent.revision <= self.seam {
-            let change = self.untracked(recent.revision, &recent.new, view.filter(|_| new).cloned());
-            return change.map(|change| Arc::new(Told::new(change)));
-        }
-        let kind = match (old, new) {
-            (false, false) => return None,
-            (false, true) => ChangeKind::Added,
-            (true, true) => ChangeKind::Modified,
-            (true, false) => left(&recent.new),
+        let known = if self.position < self.seam {
+            self.read_to_seam(registry, bound, max, now)
+        } else {
+            self.read_ring(registry, bound, max, now)
         };
-        let view = view.filter(|_| new);
-        Some(recent.told(kind, || change(kind, recent.revision, &recent.new, view.cloned())))
+        known.unwrap_or_else(|| self.read_index(registry, bound, max, now))
     }
 
-    fn count(&mut self, recent: &Recent, old: bool, new: bool) {
-        match &mut self.tally {
-            Some(tally) if recent.revision == tally.revision + 1 => tally.advance(recent, old, new),
-            _ => {}
-        }
+    /// Reads on in the ring with all who share the selection; nothing when it does not reach back to the position.
+    fn read_ring(&mut self, registry: &Registry, bound: u64, max: usize, now: Now) -> Option<Arc<Frame>> {
+        let passage = self.interest.passage(registry, self.position, bound, max, now)?;
+        self.advance(passage.upto);
+        Some(passage.frame)
     }
 
-    fn poll_index(&mut self, registry: &Registry, bound: u64, max: usize, now: Now, batch: &mut Batch) {
-        let mut left_at = None;
+    /// Reads on in the ring where its old records are not what the subscriber holds.
+    fn read_to_seam(&mut self, registry: &Registry, bound: u64, max: usize, now: Now) -> Option<Arc<Frame>> {
+        let tell = |recent: &Recent| {
+            let (_, view) = self.interest.sides(recent, || registry.renewed(recent.slot, now));
+            let change = self.untracked(recent.revision, &recent.new, view.cloned());
+            change.map(|change| Arc::new(Told::new(change)))
+        };
+        let passage = self.interest.read(registry, self.position..bound.min(self.seam), max, tell)?;
+        self.advance(passage.upto);
+        Some(passage.frame)
+    }
+
+    fn read_index(&mut self, registry: &Registry, bound: u64, max: usize, now: Now) -> Arc<Frame> {
+        let (mut frame, mut left_at) = (Frame::default(), None);
         let visit = |revision: u64, slot: u32, record: Record| {
-            if left_at.is_none() && batch.is_full(max) {
+            if left_at.is_none() && frame.is_full(max) {
                 left_at = Some(revision);
             }
             if left_at.is_none() {
-                batch.push(self.examine(registry, revision, slot, &record, now), &record);
+                frame.push(self.examine(registry, revision, slot, &record, now), &record);
             }
         };
         let walked = registry.log.walk(&registry.slots, self.position, bound, SHARE, visit);
         if registry.floor() > self.safe || !self.remembered(registry) {
             self.lost = true;
-            batch.changes.clear();
-            return;
+            return Arc::default();
         }
-        self.position = left_at.map_or(walked.position, |left| left - 1);
+        self.advance(left_at.map_or(walked.position, |left| left - 1));
         self.knows.take_if(|knows| knows.until <= self.position);
-        self.safe = self.safe.max(self.position);
         // A change under way may have moved a key out of the reader's sight before it shows in the head.
         self.seam = registry.log.settled_head();
+        Arc::new(frame)
+    }
+
+    fn advance(&mut self, position: u64) {
+        self.position = position;
+        self.safe = self.safe.max(position);
     }
 
     fn examine(
@@ -277,11 +278,13 @@ impl Subscription {
         record: &Record,
         now: Now,
     ) -> Option<Arc<Told>> {
-        if !self.covers(record) || self.knows.as_ref().is_some_and(|knows| knows.holds(revision, record)) {
+        if !self.interest.covers(record)
+            || self.knows.as_ref().is_some_and(|knows| knows.holds(revision, record))
+        {
             return None;
         }
         let view = record.is_live().then(|| record.registration(revision, registry.renewed(slot, now)));
-        let matching = view.filter(|view| self.selectors.matches(view)).map(Arc::new);
+        let matching = view.filter(|view| self.interest.selectors.matches(view)).map(Arc::new);
         self.untracked(revision, record, matching).map(|change| Arc::new(Told::of_now(change, now)))
     }
 
@@ -295,7 +298,9 @@ impl Subscription {
         let kind = match &matching {
             Some(_) if revision <= self.fresh || record.head().action == Action::Added => ChangeKind::Added,
             Some(_) => ChangeKind::Modified,
-            None if revision > self.fresh && self.selectors.covers_key(record.key().as_ref()) => left(record),
+            None if revision > self.fresh && self.interest.selectors.covers_key(record.key().as_ref()) => {
+                left(record)
+            }
             None => return None,
         };
         Some(change(kind, revision, record, matching))
@@ -324,36 +329,10 @@ impl Knows {
     }
 }
 
-impl Batch {
-    fn is_full(&self, max: usize) -> bool {
-        self.changes.len() >= max || self.bytes >= BYTES
+impl Deref for Batch {
+    type Target = Frame;
+
+    fn deref(&self) -> &Frame {
+        &self.frame
     }
-
-    fn push(&mut self, told: Option<Arc<Told>>, record: &Record) {
-        if let Some(told) = told {
-            self.bytes += told.text_size();
-            let at = record.head().updated;
-            self.committed = Some(self.committed.map_or(at, |earlier| earlier.min(at)));
-            self.changes.push(told);
-        }
-    }
-}
-
-fn change(
-    kind: ChangeKind,
-    revision: u64,
-    record: &Record,
-    registration: Option<Arc<Registration>>,
-) -> Change {
-    let key = registration.as_ref().map_or_else(|| record.key(), |told| told.instance.key.clone());
-    Change { kind, key, version: record.version(), revision, registration }
-}
-
-/// A key leaves the set because its instance went, or because it matches no more.
-fn left(record: &Record) -> ChangeKind {
-    ChangeKind::Removed(match record.head().life {
-        Life::Live => RemovalReason::FilteredOut,
-        Life::Cancelled => RemovalReason::Cancelled,
-        Life::Expired => RemovalReason::Expired,
-    })
 }

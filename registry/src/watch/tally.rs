@@ -1,11 +1,11 @@
 //! The fingerprint of a subscribed set at one revision.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use heureka_model::{Selectors, SetDigest, Status, Wall};
+use heureka_model::{Registration, Selectors, SetDigest, Status, Wall};
 
 use crate::Registry;
-use crate::log::Recent;
 use crate::record::Record;
 
 /// What the registry holds of a selection at `revision`.
@@ -42,15 +42,20 @@ impl Tally {
         Self { revision, digest }
     }
 
-    /// Takes the next change in. `old` and `new` tell whether the instance matched before and matches since.
-    pub(super) fn advance(&mut self, change: &Recent, old: bool, new: bool) {
-        if let Some(view) = change.old_view().filter(|_| old) {
-            self.digest.remove(view.hash(), view.status());
+    /// Takes the next change in: what the selection held of its key before, and holds since.
+    pub(super) fn advance(
+        &mut self,
+        revision: u64,
+        old: Option<&Arc<Registration>>,
+        new: Option<&Arc<Registration>>,
+    ) {
+        if let Some(old) = old {
+            self.digest.remove(old.hash(), old.status());
         }
-        if let Some(view) = change.new_view(|| Wall(0)).filter(|_| new) {
-            self.digest.add(view.hash(), view.status());
+        if let Some(new) = new {
+            self.digest.add(new.hash(), new.status());
         }
-        self.revision = change.revision;
+        self.revision = revision;
     }
 }
 

@@ -176,6 +176,7 @@ impl Grpc {
         let drain = deps.drain.clone();
         let (office, proxies) = (deps.office.clone(), deps.proxies.clone());
         let core = Arc::new(Core::new(deps));
+        tokio::spawn(watch::herald(Arc::downgrade(&core.registry), core.registry.head_changes()));
         let (reporter, health_service) = tonic_health::server::health_reporter();
         let health = Health::new(reporter);
         health.set(core.life.state()).await;

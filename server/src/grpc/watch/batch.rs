@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 use foldhash::fast::FixedState;
-use heureka_model::{Change, Wall};
+use heureka_model::Wall;
 use heureka_proto::convert::timestamp;
 use heureka_proto::{served, v1};
-use heureka_registry::Told;
+use heureka_registry::{Frame, Told};
 use prost::Message as _;
 
 use crate::grpc::lists::ENTRY_OVERHEAD;
@@ -27,13 +27,27 @@ pub(super) struct Waiting {
 impl Waiting {
     /// `committed` is the time of the oldest change that was read together with this one.
     pub(super) fn new(told: &Told, committed: Option<Wall>) -> Self {
-        let encode = |change: &Change| {
-            let mut wire = v1::Change::from(change.clone());
-            wire.instance.iter_mut().for_each(|instance| instance.suspect = told.is_overdue());
-            wire.encode_to_vec().into()
-        };
-        Self { revision: told.revision, key_hash: told.key_hash(), committed, bytes: told.encoded(encode) }
+        Self { revision: told.revision, key_hash: told.key_hash(), committed, bytes: encoded(told) }
     }
+}
+
+fn encoded(told: &Told) -> Bytes {
+    told.encoded(|change| {
+        let mut wire = v1::Change::from(change.clone());
+        wire.instance.iter_mut().for_each(|instance| instance.suspect = told.is_overdue());
+        wire.encode_to_vec().into()
+    })
+}
+
+/// A message of all changes of a frame, if they fit into one.
+pub(super) fn whole(frame: &Frame) -> Option<Bytes> {
+    let message = served::ChangeBatch {
+        changes: frame.changes.iter().map(|told| encoded(told)).collect(),
+        revision: frame.changes.last()?.revision,
+        commit_time: frame.committed.map(timestamp),
+    };
+    let fits = message.changes.len() == 1 || message.encoded_len() <= MAX_MESSAGE;
+    fits.then(|| message.encode_to_vec().into())
 }
 
 /// Changes of different keys, few and small enough for one message.
@@ -84,12 +98,14 @@ impl Batch {
         None
     }
 
-    pub(super) fn message(self) -> served::ChangeBatch {
-        served::ChangeBatch {
+    /// The encoded message.
+    pub(super) fn message(self) -> Bytes {
+        let message = served::ChangeBatch {
             changes: self.changes,
             revision: self.revision,
             commit_time: self.committed.map(timestamp),
-        }
+        };
+        message.encode_to_vec().into()
     }
 }
 
@@ -98,7 +114,7 @@ mod tests {
     use std::sync::Arc;
 
     use heureka_model::{
-        ChangeKind, Instance, InstanceKey, LeaseTimes, Overlay, Registration, RemovalReason, Version,
+        Change, ChangeKind, Instance, InstanceKey, LeaseTimes, Overlay, Registration, RemovalReason, Version,
     };
 
     use super::*;
@@ -156,7 +172,7 @@ mod tests {
             assert!(fits(&mut batch, added("a", 32 << 10)));
             if fits(&mut batch, added("b", value)) {
                 most_taken = value;
-                assert!(batch.message().encoded_len() <= MAX_MESSAGE);
+                assert!(batch.message().len() <= MAX_MESSAGE);
             } else {
                 least_refused = least_refused.min(value);
             }
@@ -179,7 +195,7 @@ mod tests {
         let mut batch = Batch::new(10);
         assert!(fits(&mut batch, removed("a", 3, 9)));
         assert!(fits(&mut batch, removed("b", 7, 8)));
-        let message = batch.message();
+        let message = served::ChangeBatch::decode(batch.message()).unwrap();
         assert_eq!((message.revision, message.commit_time), (7, Some(timestamp(Wall(8)))));
     }
 }

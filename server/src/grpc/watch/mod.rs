@@ -5,6 +5,7 @@
 //! body is dropped and nothing remains.
 
 mod batch;
+mod herald;
 mod opening;
 mod spec;
 mod watcher;
@@ -19,6 +20,7 @@ use heureka_proto::served::watch_event::Event;
 use tonic::Status;
 
 use super::seats::Seat;
+pub(super) use herald::herald;
 pub(super) use spec::Asked;
 pub(super) use watcher::Watcher;
 

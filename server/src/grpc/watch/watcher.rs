@@ -51,8 +51,8 @@ pub(in crate::grpc) struct Watcher {
     /// Ends a wait when a token is wanted.
     timer: Pin<Box<Sleep>>,
     protecting: bool,
-    /// Wakes for changes and for self-preservation.
-    heads: watch::Receiver<u64>,
+    /// Wakes for changes that may concern the subscription, and for self-preservation.
+    news: watch::Receiver<u64>,
     leaving: CancellationToken,
     /// The same, as something to wait for.
     left_alone: Pin<Box<WaitForCancellationFutureOwned>>,
@@ -96,7 +96,7 @@ impl Watcher {
             token_due: Mono::default(),
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
             protecting: false,
-            heads: registry.head_changes(),
+            news: subscription.changes(),
             subscription,
             now: core.now(),
             core,
@@ -195,12 +195,12 @@ impl Watcher {
         if now >= self.token_due {
             return Some(Ok(self.bookmark().await));
         }
-        let head = *self.heads.borrow_and_update();
-        let collected = if self.has_told_all(head) { Collected::Head } else { self.collect().await };
+        let last = *self.news.borrow_and_update();
+        let collected = if self.has_told_all(last) { Collected::Head } else { self.collect().await };
         match collected {
             Collected::Head if now >= self.token_wanted => self.bookmark_with_digest().await,
             // The cursor may have stopped for a digest before the head: then there is more.
-            Collected::Head if self.told < head => None,
+            Collected::Head if self.told < last => None,
             Collected::Head => {
                 self.wait().await;
                 None
@@ -210,8 +210,8 @@ impl Watcher {
     }
 
     /// Whether the core would have nothing to add.
-    fn has_told_all(&self, head: u64) -> bool {
-        self.at_head && self.left.is_empty() && self.told >= head
+    fn has_told_all(&self, last: u64) -> bool {
+        self.at_head && self.left.is_empty() && self.told >= last
     }
 
     fn collected(&mut self, collected: Collected) -> Outcome {
@@ -250,7 +250,7 @@ impl Watcher {
         tokio::select! {
             biased;
             () = &mut self.left_alone => {}
-            _ = self.heads.changed() => {}
+            _ = self.news.changed() => {}
             () = &mut self.timer => {}
         }
     }

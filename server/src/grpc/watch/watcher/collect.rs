@@ -1,24 +1,34 @@
 //! Changes: the next message of them.
 
-use heureka_proto::served;
+use bytes::Bytes;
+use heureka_registry::Frame;
 
 use super::Watcher;
 use crate::grpc::seats::count;
-use crate::grpc::watch::batch::{Batch, Waiting};
+use crate::grpc::watch::batch::{self, Batch, Waiting};
 
-/// Changes taken from the core at a time.
+/// Changes from which on what was read together goes out together, whether or not there is more.
 const CHUNK: usize = 64;
 /// Reads of the core after which a message goes out as it is: matches may be rare.
 const READS: usize = 16;
 
 /// What became of an attempt to collect a message.
 pub(super) enum Collected {
-    Changes(served::ChangeBatch),
+    Changes(Bytes),
     /// Nothing more to tell at this moment.
     Head,
     /// The share of work is done; there may be more.
     Share,
     /// What was missed cannot be told.
+    Lost,
+}
+
+/// What became of a reading of the core.
+enum Read {
+    /// A message that all readers of it share.
+    Whole(Bytes),
+    /// What was read is left to be told.
+    Parts,
     Lost,
 }
 
@@ -33,8 +43,10 @@ impl Watcher {
             if enough || !self.left.is_empty() {
                 break;
             }
-            if !self.refill() {
-                return Collected::Lost;
+            match self.read(batch.is_empty()) {
+                Read::Whole(message) => return Collected::Changes(message),
+                Read::Parts => {}
+                Read::Lost => return Collected::Lost,
             }
             if self.left.is_empty() && self.at_head {
                 break;
@@ -57,18 +69,29 @@ impl Watcher {
         }
     }
 
-    /// Takes the next chunk from the core; false when the cursor is lost.
-    fn refill(&mut self) -> bool {
+    /// Takes the next changes from the core, as a message when they are to be one.
+    fn read(&mut self, is_begin: bool) -> Read {
         let registry = &self.core.registry;
         let lost = self.subscription.is_lost(registry);
-        let batch = self.subscription.poll(registry, CHUNK, self.now);
+        let read = self.subscription.poll(registry, self.spec.max_batch, self.now);
         if lost || self.subscription.is_lost(registry) {
-            return false;
+            return Read::Lost;
         }
-        self.at_head = batch.at_head;
-        let committed = batch.committed;
-        self.left.extend(batch.changes.iter().map(|told| Waiting::new(told, committed)));
-        true
+        self.at_head = read.at_head;
+        let whole = is_begin && (read.at_head || read.changes.len() >= CHUNK);
+        match whole.then(|| read.frame.encoded(batch::whole)).flatten() {
+            Some(message) => self.whole(&read.frame, message),
+            None => {
+                self.left.extend(read.changes.iter().map(|told| Waiting::new(told, read.committed)));
+                Read::Parts
+            }
+        }
+    }
+
+    fn whole(&mut self, frame: &Frame, message: Bytes) -> Read {
+        self.told = self.subscription.position();
+        count(&self.watches.figures().changes, frame.changes.len() as u64);
+        Read::Whole(message)
     }
 
     fn close(&mut self, batch: Batch) -> Collected {

@@ -8,7 +8,7 @@ use heureka_model::{Selectors, SetDigest};
 use heureka_proto::convert::wire_duration;
 use heureka_proto::served::watch_event::Event;
 use heureka_proto::v1;
-use heureka_registry::{Start, Subscription};
+use heureka_registry::{Start, Subscription, TakesLong};
 use tokio::time::Instant;
 
 use super::{Outcome, Stage, Watcher};
@@ -19,7 +19,10 @@ const RECONNECT_JITTER: Duration = Duration::from_secs(5);
 
 impl Watcher {
     pub(super) async fn bookmark_with_digest(&mut self) -> Outcome {
+        self.told = self.subscription.pass(&self.core.registry);
         if self.holds_the_set() && self.digest().await.is_none() {
+            // The cursor goes on to where it is known.
+            self.at_head = false;
             tokio::task::yield_now().await;
             return None;
         }
@@ -29,7 +32,7 @@ impl Watcher {
     pub(super) async fn bookmark(&mut self) -> Event {
         let mut digest = None;
         if self.left.is_empty() {
-            self.told = self.subscription.position();
+            self.told = self.subscription.pass(&self.core.registry);
             digest = self.digest().await;
         }
         Event::Bookmark(v1::Bookmark { resume_token: self.mark(), revision: self.told, digest })
@@ -99,11 +102,11 @@ impl Watcher {
         if !self.holds_the_set() {
             return None;
         }
-        let digest = if selectors.is_by_app() || !self.core.is_long(selectors) {
-            self.subscription.digest(&self.core.registry)
-        } else {
+        let digest = match self.subscription.digest_at_hand(&self.core.registry) {
+            Ok(digest) => digest,
+            Err(TakesLong) if !self.core.is_long(selectors) => self.subscription.digest(&self.core.registry),
             // In a box, so that a watcher that waits is no larger for it.
-            Box::pin(self.long_digest()).await
+            Err(TakesLong) => Box::pin(self.long_digest()).await,
         };
         let digest = v1::SetDigest::from(digest?);
         self.sitter.instances.store(digest.instance_count.unsigned_abs(), Ordering::Relaxed);

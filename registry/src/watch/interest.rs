@@ -1,0 +1,254 @@
+//! Readers of the same selection, for whom a change is looked at once.
+
+use std::collections::{HashSet, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use heureka_model::{Change, ChangeKind, Now, Registration, RemovalReason, Selectors, SetDigest, Wall};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use super::frame::Frame;
+use super::tally::Tally;
+use crate::Registry;
+use crate::log::{Recent, Told};
+use crate::record::{Life, Record};
+
+/// Keys examined at a time at most, matching or not.
+pub(super) const SHARE: usize = 512;
+
+/// Changes in a shared frame at most.
+const CHANGES: usize = 256;
+
+/// Frames that are kept for the next reader. Readers at the head are within a few of each other.
+const KEPT: usize = 8;
+
+/// A selection and what its readers share.
+#[derive(Debug)]
+pub(super) struct Interest {
+    pub(super) selectors: Selectors,
+    /// Revision of the last change that may concern it, as far as readers were woken.
+    concerned: watch::Sender<u64>,
+    passages: Mutex<VecDeque<Passage>>,
+    tallies: Mutex<Tallies>,
+}
+
+/// What the log says of a selection from one revision to another.
+#[derive(Clone, Debug)]
+pub(super) struct Passage {
+    after: u64,
+    /// First change that may concern the selection; the end when there is none.
+    first: u64,
+    pub(super) upto: u64,
+    pub(super) frame: Arc<Frame>,
+}
+
+/// Fingerprints of the selection.
+#[derive(Debug, Default)]
+struct Tallies {
+    /// The one that follows the log.
+    newest: Option<Tally>,
+    /// Those that were taken ahead of a reader, who is on the way there.
+    ahead: VecDeque<Tally>,
+}
+
+/// What stands between a reader and a fingerprint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// It is known at this revision, to which the reader has to go on.
+    Ahead(u64),
+    /// Every instance has to be looked at, or somebody does so.
+    Reading,
+}
+
+impl Interest {
+    pub(super) fn new(selectors: Selectors) -> Self {
+        Self {
+            selectors,
+            concerned: watch::Sender::new(0),
+            passages: Mutex::default(),
+            tallies: Mutex::default(),
+        }
+    }
+
+    /// A change that may concern it was made: its readers wake.
+    pub(super) fn concern(&self, revision: u64) {
+        self.concerned.send_if_modified(|last| {
+            let is_later = *last < revision;
+            *last = revision.max(*last);
+            is_later
+        });
+    }
+
+    /// Wakes its readers for news that is no change.
+    pub(super) fn wake(&self) {
+        self.concerned.send_modify(|_| {});
+    }
+
+    /// Tells revisions of changes that may concern it. A receiver that is slow hears of the last one only.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.concerned.subscribe()
+    }
+
+    /// What a reader is told next who was told everything up to `position`; nothing when the ring does not reach back
+    /// to it. Looked at once for all whom it serves.
+    pub(super) fn passage(
+        &self,
+        registry: &Registry,
+        position: u64,
+        bound: u64,
+        max: usize,
+        now: Now,
+    ) -> Option<Passage> {
+        let mut passages = self.passages.lock();
+        let fits = |passage: &&Passage| passage.upto <= bound && passage.frame.changes.len() <= max;
+        if let Some(known) = passages.iter().filter(fits).find(|passage| passage.serves(position)) {
+            return Some(known.clone());
+        }
+        let tell = |recent: &Recent| self.judge(recent, registry, now);
+        let passage = self.read(registry, position..bound, max.min(CHANGES), tell)?;
+        passages.truncate(KEPT - 1);
+        passages.push_front(passage.clone());
+        Some(passage)
+    }
+
+    /// Reads the ring after the first and up to the last of these revisions, as far as one frame goes; `tell` says
+    /// what is told of a change that may concern the selection.
+    pub(super) fn read(
+        &self,
+        registry: &Registry,
+        revisions: Range<u64>,
+        max: usize,
+        tell: impl Fn(&Recent) -> Option<Arc<Told>>,
+    ) -> Option<Passage> {
+        let Range { start: after, end: bound } = revisions;
+        let mut keys = HashSet::with_hasher(FixedState::default());
+        let (mut frame, mut first, mut upto) = (Frame::default(), None, after);
+        while upto < bound && upto - after < SHARE as u64 && !frame.is_full(max) {
+            let Some(recent) = registry.recent(upto + 1) else { break };
+            if self.covers(&recent.new) {
+                // One change per key and frame: the key's next one opens the next frame. By key, not by slot: a key
+                // that was forgotten in between comes back in another.
+                if bound - after > 1 && !keys.insert(recent.key_hash()) {
+                    break;
+                }
+                first.get_or_insert(recent.revision);
+                frame.push(tell(&recent), &recent.new);
+            }
+            upto += 1;
+        }
+        let passage = Passage { after, first: first.unwrap_or(upto), upto, frame: Arc::new(frame) };
+        (upto > after).then_some(passage)
+    }
+
+    pub(super) fn covers(&self, record: &Record) -> bool {
+        let app = record.app();
+        self.selectors.covers_app(&app.namespace.name, &app.name)
+    }
+
+    fn judge(&self, recent: &Recent, registry: &Registry, now: Now) -> Option<Arc<Told>> {
+        let (old, view) = self.sides(recent, || registry.renewed(recent.slot, now));
+        let kind = match (old.is_some(), view.is_some()) {
+            (false, false) => return None,
+            (false, true) => ChangeKind::Added,
+            (true, true) => ChangeKind::Modified,
+            (true, false) => left(&recent.new),
+        };
+        Some(recent.told(kind, || change(kind, recent.revision, &recent.new, view.cloned())))
+    }
+
+    /// What the selection held of a key before a change, and holds since.
+    pub(super) fn sides<'a>(
+        &self,
+        recent: &'a Recent,
+        renewed: impl FnOnce() -> Wall,
+    ) -> (Option<&'a Arc<Registration>>, Option<&'a Arc<Registration>>) {
+        let matches = |view: &&Arc<Registration>| self.selectors.matches(view);
+        (recent.old_view().filter(matches), recent.new_view(renewed).filter(matches))
+    }
+
+    /// Up to where nothing that concerns the selection follows `position`, as far as readers were woken.
+    pub(super) fn unchanged_until(&self, registry: &Registry, position: u64) -> u64 {
+        // In this order: who is told of a revision has been woken for what lies below it.
+        let told = registry.interests.told();
+        if *self.concerned.borrow() <= position { told.max(position) } else { position }
+    }
+
+    /// Fingerprint of the selection at `position`. Where all instances had to be looked at one by one for it, that is
+    /// done only when the caller has the time.
+    pub(super) fn digest(
+        &self,
+        registry: &Registry,
+        position: u64,
+        has_time: bool,
+    ) -> Result<SetDigest, Missing> {
+        let mut tallies =
+            if has_time { self.tallies.lock() } else { self.tallies.try_lock().ok_or(Missing::Reading)? };
+        if let Some(tally) = tallies.ahead.iter().find(|tally| tally.revision == position) {
+            return Ok(tally.digest);
+        }
+        if !self.follow(&mut tallies, registry, position) {
+            if !has_time && !self.selectors.is_by_app() {
+                return Err(Missing::Reading);
+            }
+            tallies.newest = Some(Tally::take(registry, &self.selectors));
+        }
+        tallies.at(position)
+    }
+
+    /// Brings the newest tally to `position`, unless it stands beyond; false when it cannot be brought there.
+    fn follow(&self, tallies: &mut Tallies, registry: &Registry, position: u64) -> bool {
+        let Some(tally) = &mut tallies.newest else { return false };
+        if position <= self.unchanged_until(registry, tally.revision) {
+            tally.revision = tally.revision.max(position);
+        }
+        while tally.revision < position {
+            let Some(recent) = registry.recent(tally.revision + 1) else { return false };
+            let covered = self.covers(&recent.new);
+            let (old, new) = if covered { self.sides(&recent, || Wall(0)) } else { (None, None) };
+            tally.advance(recent.revision, old, new);
+        }
+        true
+    }
+}
+
+impl Passage {
+    /// Whether a reader who was told everything up to `position` is told exactly this next.
+    fn serves(&self, position: u64) -> bool {
+        (self.after..self.first).contains(&position)
+    }
+}
+
+impl Tallies {
+    fn at(&mut self, position: u64) -> Result<SetDigest, Missing> {
+        let newest = self.newest.expect("invariant: taken or followed before it is asked for");
+        if newest.revision == position {
+            return Ok(newest.digest);
+        }
+        if self.ahead.front().is_none_or(|known| known.revision != newest.revision) {
+            self.ahead.truncate(KEPT - 1);
+            self.ahead.push_front(newest);
+        }
+        Err(Missing::Ahead(newest.revision))
+    }
+}
+
+pub(super) fn change(
+    kind: ChangeKind,
+    revision: u64,
+    record: &Record,
+    registration: Option<Arc<Registration>>,
+) -> Change {
+    let key = registration.as_ref().map_or_else(|| record.key(), |told| told.instance.key.clone());
+    Change { kind, key, version: record.version(), revision, registration }
+}
+
+/// A key leaves the set because its instance went, or because it matches no more.
+pub(super) fn left(record: &Record) -> ChangeKind {
+    ChangeKind::Removed(match record.head().life {
+        Life::Live => RemovalReason::FilteredOut,
+        Life::Cancelled => RemovalReason::Cancelled,
+        Life::Expired => RemovalReason::Expired,
+    })
+}
