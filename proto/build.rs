@@ -45,10 +45,11 @@ const PEER_AS_BYTES: [(&str, &[&str]); 6] = [
 ];
 
 /// Those messages and what holds them on the side of the server; all others are the same on both sides.
-const SERVED: [&str; 7] = [
+const SERVED: [&str; 8] = [
     "ChangeBatch",
     "WatchEvent",
     "WatchResponse",
+    "WatchManyResponse",
     "BatchRegisterRequest",
     "BatchRenewRequest",
     "InstanceKey",

@@ -181,6 +181,14 @@ impl Bounded for v1::WatchRequest {
     ];
 }
 
+impl Bounded for v1::WatchManyRequest {
+    const LISTS: &'static [List] = &[
+        List { field: "subscribe.spec.selectors", path: &[2, 2, 1] },
+        List { field: "subscribe.spec.known_digests", path: &[2, 2, 4] },
+        List { field: "subscribe.spec.known_digests.digest.status_counts", path: &[2, 2, 4, 3, 4] },
+    ];
+}
+
 /// Lists of a frame between servers, seen from the message that holds it.
 const FRAME_LISTS: &[List] = &[
     List { field: "frame.hello.capabilities", path: &[1, 1, 5] },
@@ -219,6 +227,7 @@ without_lists! {
     RegisterResponse BatchRegisterResponse RenewResponse BatchRenewResponse CancelResponse
     SetStatusOverrideResponse ClearStatusOverrideResponse UpdateMetadataResponse
     GetInstanceResponse ListInstancesResponse ListApplicationsResponse WatchResponse
+    WatchManyResponse
 }
 
 macro_rules! of_operators {

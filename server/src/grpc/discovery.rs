@@ -6,14 +6,14 @@ use heureka_proto::convert::BorrowedKey;
 use heureka_proto::listed::ListedInstances;
 use heureka_proto::served::discovery_service_server::DiscoveryService;
 use heureka_proto::v1;
-use tonic::{Request, Response, Status};
+use tonic::{Extensions, Request, Response, Status, Streaming};
 
 use super::Connection;
-use super::core::{Core, leaving};
+use super::core::Core;
 use super::lists;
 use super::seats::Watches;
 use super::status::{Fault, Reason};
-use super::watch::{Asked, Events, Watcher};
+use super::watch::{Caller, Events, Many};
 
 /// The read side.
 pub(super) struct Discovery {
@@ -26,6 +26,7 @@ type Answer<T> = Result<Response<T>, Status>;
 #[tonic::async_trait]
 impl DiscoveryService for Discovery {
     type WatchStream = Events;
+    type WatchManyStream = Many;
 
     async fn get_instance(
         &self,
@@ -56,9 +57,13 @@ impl DiscoveryService for Discovery {
     }
 
     async fn watch(&self, request: Request<v1::WatchRequest>) -> Answer<Events> {
-        let connection = request.extensions().get::<Connection>().cloned();
-        let events = self.open(connection.as_ref(), request.into_inner()).await?;
-        Ok(Response::new(events))
+        let caller = self.caller(request.extensions())?;
+        Ok(Response::new(Events::open(caller, request.into_inner()).await?))
+    }
+
+    async fn watch_many(&self, request: Request<Streaming<v1::WatchManyRequest>>) -> Answer<Many> {
+        let caller = self.caller(request.extensions())?;
+        Ok(Response::new(Many::new(caller, request.into_inner())?))
     }
 }
 
@@ -67,26 +72,9 @@ impl Discovery {
         Self { core, watches }
     }
 
-    async fn open(
-        &self,
-        connection: Option<&Connection>,
-        request: v1::WatchRequest,
-    ) -> Result<Events, Fault> {
-        self.core.readable()?;
-        let leaving = leaving(connection, &self.core.drain);
-        if leaving.is_cancelled() || self.core.drain.is_cancelled() {
-            return Err(Fault::new(Reason::Draining, "the server is leaving"));
-        }
-        let client = request.client_name.clone();
-        let asked = Asked::parse(request, &self.core)?;
-        let address = connection.map(|connection| connection.0.address);
-        let places = connection.map(|connection| &connection.0.watches);
-        let seat = self.watches.sit(client.clone(), address, places, self.core.now().wall)?;
-        let spec = asked.decide(&self.core).await?;
-        tracing::debug!(%client, mode = ?spec.opening.mode, "watch opened");
-        let sitter = seat.sitter().clone();
-        let watcher = Watcher::new(self.core.clone(), spec, leaving.clone(), self.watches.clone(), sitter);
-        Ok(Events::new(watcher, seat))
+    fn caller(&self, extensions: &Extensions) -> Result<Caller, Fault> {
+        let connection = extensions.get::<Connection>().cloned();
+        Caller::admitted(self.core.clone(), self.watches.clone(), connection)
     }
 }
 

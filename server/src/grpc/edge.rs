@@ -102,15 +102,27 @@ fn catalogued(response: Response<Body>) -> Response<Body> {
     if !status.details().is_empty() {
         return response;
     }
-    let fault = match (status.code(), list_at_fault(status)) {
+    match at_fault(status) {
+        Some(fault) => Status::from(fault).into_http(),
+        None => response,
+    }
+}
+
+/// Why a message could not be read, where its sender is to blame.
+fn at_fault(status: &Status) -> Option<Fault> {
+    Some(match (status.code(), list_at_fault(status)) {
         (_, Some(invalid)) => Fault::invalid(Reason::TooManyItems, invalid.clone()),
         (Code::Internal, _) => Fault::new(Reason::MalformedMessage, status.message()),
         (Code::OutOfRange | Code::ResourceExhausted, _) => {
             Fault::new(Reason::MessageTooLarge, status.message())
         }
-        _ => return response,
-    };
-    Status::from(fault).into_http()
+        _ => return None,
+    })
+}
+
+/// Why the next message of a stream could not be read.
+pub(super) fn unreadable(status: &Status) -> Fault {
+    at_fault(status).unwrap_or_else(|| Fault::new(Reason::MalformedMessage, status.message()))
 }
 
 /// The list that `BoundedCodec` found too long.

@@ -65,7 +65,6 @@ pub(super) struct Seat {
     watches: Arc<Watches>,
     sitter: Arc<Sitter>,
     _node: OwnedSemaphorePermit,
-    _connection: Option<OwnedSemaphorePermit>,
 }
 
 impl Watches {
@@ -101,21 +100,22 @@ impl Watches {
         self: &Arc<Self>,
         client: String,
         address: Option<IpAddr>,
-        connection: Option<&Arc<Semaphore>>,
         now: Wall,
     ) -> Result<Seat, Fault> {
-        let node = self.place(&self.places, "this node has as many watches as it may")?;
-        let connection = connection
-            .map(|places| self.place(places, "this connection has as many watches as it may; open another"))
-            .transpose()?;
+        let node = self.take(&self.places, "this node has as many watches as it may")?;
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (told, instances) = (AtomicU64::default(), AtomicU64::default());
         let sitter = Arc::new(Sitter { id, client, address, started: now, told, instances });
         self.watchers.lock().insert(id, sitter.clone());
-        Ok(Seat { watches: self.clone(), sitter, _node: node, _connection: connection })
+        Ok(Seat { watches: self.clone(), sitter, _node: node })
     }
 
-    fn place(&self, places: &Arc<Semaphore>, full: &str) -> Result<OwnedSemaphorePermit, Fault> {
+    /// A place for a stream of watches on a connection that has these.
+    pub(super) fn place(&self, places: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Fault> {
+        self.take(places, "this connection has as many watches as it may; open another")
+    }
+
+    fn take(&self, places: &Arc<Semaphore>, full: &str) -> Result<OwnedSemaphorePermit, Fault> {
         places.clone().try_acquire_owned().map_err(|_| {
             count(&self.figures.refused, 1);
             Fault::new(Reason::TooManyWatches, full)
@@ -148,14 +148,13 @@ mod tests {
     fn places_are_bounded_per_node_and_per_connection() {
         let watches = Arc::new(Watches::new(2));
         let connection = Arc::new(Semaphore::new(1));
-        let sit = |connection: Option<&Arc<Semaphore>>| watches.sit("c".into(), None, connection, Wall(5));
-        let first = sit(Some(&connection)).unwrap();
-        assert_eq!(sit(Some(&connection)).unwrap_err().reason(), Reason::TooManyWatches);
-        assert_eq!(watches.open(), 1);
-        let second = sit(None).unwrap();
-        assert_eq!(sit(None).unwrap_err().reason(), Reason::TooManyWatches);
+        let place = watches.place(&connection).unwrap();
+        assert_eq!(watches.place(&connection).unwrap_err().reason(), Reason::TooManyWatches);
+        let sit = || watches.sit("c".into(), None, Wall(5));
+        let seats = [sit().unwrap(), sit().unwrap()];
+        assert_eq!(sit().unwrap_err().reason(), Reason::TooManyWatches);
         assert_eq!(watches.figures().refused.load(Ordering::Relaxed), 2);
-        drop((first, second));
+        drop((place, seats));
         assert_eq!((watches.open(), connection.available_permits()), (0, 1));
     }
 
@@ -163,7 +162,7 @@ mod tests {
     fn watchers_are_listed_in_pages_while_they_sit() {
         let watches = Arc::new(Watches::new(9));
         let mut seats: Vec<_> =
-            (0..3).map(|n| watches.sit(format!("c{n}"), None, None, Wall(n)).unwrap()).collect();
+            (0..3).map(|n| watches.sit(format!("c{n}"), None, Wall(n)).unwrap()).collect();
         let names = |after, max| -> Vec<_> {
             watches.list(after, max).iter().map(|sitter| (sitter.id, sitter.client.clone())).collect()
         };

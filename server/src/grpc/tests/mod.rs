@@ -9,6 +9,7 @@ mod life;
 mod registrar;
 mod transport;
 mod watch;
+mod watch_many;
 
 use std::sync::Arc;
 use std::time::Duration;

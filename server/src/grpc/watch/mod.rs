@@ -5,7 +5,9 @@
 //! body is dropped and nothing remains.
 
 mod batch;
+mod caller;
 mod herald;
+mod many;
 mod opening;
 mod spec;
 mod watcher;
@@ -17,12 +19,17 @@ use futures_util::Stream;
 use futures_util::stream::unfold;
 use heureka_proto::served;
 use heureka_proto::served::watch_event::Event;
+use heureka_proto::v1::WatchRequest;
+use tokio::sync::OwnedSemaphorePermit;
 use tonic::Status;
 
 use super::seats::Seat;
+use super::status::Fault;
+pub(super) use caller::Caller;
 pub(super) use herald::herald;
-pub(super) use spec::Asked;
-pub(super) use watcher::Watcher;
+pub(super) use many::Many;
+use spec::{Asked, Spec, client_name};
+use watcher::Watcher;
 
 type Item = Result<served::WatchResponse, Status>;
 
@@ -30,16 +37,30 @@ type Item = Result<served::WatchResponse, Status>;
 pub(super) struct Events {
     watcher: Pin<Box<dyn Stream<Item = Item> + Send>>,
     _seat: Seat,
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 impl Events {
-    pub(super) fn new(watcher: Watcher, seat: Seat) -> Self {
+    /// A watch for this caller.
+    ///
+    /// # Errors
+    /// What makes it impossible; nothing is told then.
+    pub(super) async fn open(caller: Caller, request: WatchRequest) -> Result<Self, Fault> {
+        client_name("client_name", &request.client_name)?;
+        let asked = Asked::parse(request.spec.unwrap_or_default(), &caller.core)?;
+        let seat = caller.seat(request.client_name)?;
+        let place = caller.place()?;
+        let spec = asked.decide(&caller.core).await?;
+        Ok(Self::new(caller.watcher(spec, &seat), seat, place))
+    }
+
+    fn new(watcher: Watcher, seat: Seat, place: Option<OwnedSemaphorePermit>) -> Self {
         // In a box, since the stream moves what it is made of with every event.
         let stream = unfold(Box::new(watcher), |mut watcher| async move {
             let event = watcher.next().await?;
             Some((event.map(response).map_err(Status::from), watcher))
         });
-        Self { watcher: Box::pin(stream), _seat: seat }
+        Self { watcher: Box::pin(stream), _seat: seat, _place: place }
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use heureka_model::{Invalid, Problem, Selectors};
 use heureka_proto::convert::duration;
-use heureka_proto::v1::{StartMode, WatchRequest};
+use heureka_proto::v1::{StartMode, WatchSpec};
 
 use super::opening::{Opening, Wish};
 use crate::grpc::core::Core;
@@ -32,15 +32,13 @@ pub(in crate::grpc) struct Spec {
 }
 
 /// A subscription as asked for, before it is decided how its stream starts.
-pub(in crate::grpc) struct Asked {
+pub(super) struct Asked {
     spec: Spec,
     wish: Wish,
 }
 
 impl Asked {
-    pub(in crate::grpc) fn parse(request: WatchRequest, core: &Core) -> Result<Self, Fault> {
-        at_most("client_name", request.client_name.len(), MAX_CLIENT_NAME).map_err(Fault::request)?;
-        let spec = request.spec.unwrap_or_default();
+    pub(super) fn parse(spec: WatchSpec, core: &Core) -> Result<Self, Fault> {
         known_features(&spec.required_features)?;
         let start_mode = start_mode(spec.start_mode).map_err(Fault::request)?;
         let max_batch = bounded_size("spec.max_batch_size", spec.max_batch_size, DEFAULT_BATCH, MAX_BATCH);
@@ -60,7 +58,7 @@ impl Asked {
     }
 
     /// Decides how the stream starts; this may take a while.
-    pub(in crate::grpc) async fn decide(self, core: &Core) -> Result<Spec, Fault> {
+    pub(super) async fn decide(self, core: &Core) -> Result<Spec, Fault> {
         let opening = self.wish.decide(&self.spec.selectors, core).await?;
         Ok(Spec { opening, ..self.spec })
     }
@@ -94,9 +92,11 @@ fn interval(sent: Option<&prost_types::Duration>) -> Result<Duration, Invalid> {
     Ok(interval)
 }
 
-fn at_most(field: &str, actual: usize, limit: usize) -> Result<(), Invalid> {
+/// Checks the name that a client gives itself.
+pub(super) fn client_name(field: &str, name: &str) -> Result<(), Fault> {
+    let (limit, actual) = (MAX_CLIENT_NAME, name.len());
     if actual > limit {
-        return Err(Invalid::new(field, Problem::TooLarge { limit, actual }));
+        return Err(Fault::request(Invalid::new(field, Problem::TooLarge { limit, actual })));
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use self::collect::Collected;
+pub(super) use self::marks::go_away;
 use super::batch::Waiting;
 use super::opening::{Opening, expired};
 use super::spec::Spec;
@@ -132,6 +133,11 @@ impl Watcher {
             }
         }
         None
+    }
+
+    /// Revision up to which everything was told.
+    pub(super) fn told(&self) -> u64 {
+        self.told
     }
 
     /// Reads the clock; whether the reading before is too long ago.

@@ -12,6 +12,7 @@ use heureka_registry::{Start, Subscription, TakesLong};
 use tokio::time::Instant;
 
 use super::{Outcome, Stage, Watcher};
+use crate::grpc::core::Core;
 use crate::grpc::token::Resume;
 
 /// Spread of the reconnects of all clients of a server that leaves.
@@ -55,17 +56,7 @@ impl Watcher {
         let resumable = self.stage == Stage::Live || self.spec.opening.mode == v1::SnapshotMode::Resume;
         let resume_token = if resumable { self.level().token() } else { Bytes::new() };
         self.stage = Stage::Over;
-        let (reason, message) = if self.core.drain.is_cancelled() {
-            (v1::GoAwayReason::Draining, "the server is leaving")
-        } else {
-            (v1::GoAwayReason::MaxAge, "the connection reached its age")
-        };
-        Event::GoAway(v1::GoAway {
-            reason: reason.into(),
-            reconnect_jitter: Some(wire_duration(RECONNECT_JITTER)),
-            resume_token,
-            message: message.into(),
-        })
+        Event::GoAway(go_away(&self.core, resume_token))
     }
 
     /// The token of this moment; the next ones are due an interval later.
@@ -129,5 +120,20 @@ impl Watcher {
 
     pub(super) fn holds_the_set(&self) -> bool {
         self.spec.start_mode != v1::StartMode::LiveOnly
+    }
+}
+
+/// The goodbye of a stream whose server or connection is about to end.
+pub(in crate::grpc::watch) fn go_away(core: &Core, resume_token: Bytes) -> v1::GoAway {
+    let (reason, message) = if core.drain.is_cancelled() {
+        (v1::GoAwayReason::Draining, "the server is leaving")
+    } else {
+        (v1::GoAwayReason::MaxAge, "the connection reached its age")
+    };
+    v1::GoAway {
+        reason: reason.into(),
+        reconnect_jitter: Some(wire_duration(RECONNECT_JITTER)),
+        resume_token,
+        message: message.into(),
     }
 }
