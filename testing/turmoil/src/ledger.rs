@@ -54,6 +54,14 @@ pub(crate) struct Owner {
     pub(crate) lacked: u64,
 }
 
+/// A removal that a watcher was told of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Removal {
+    pub(crate) at: u64,
+    pub(crate) key: usize,
+    pub(crate) watcher: usize,
+}
+
 /// A rule that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breach {
@@ -81,6 +89,8 @@ pub(crate) struct Ledger {
     pub(crate) owners: Vec<Owner>,
     /// What each watcher holds.
     pub(crate) views: Vec<BTreeMap<InstanceKey, Version>>,
+    /// Removals that were not compared with the servers yet.
+    pub(crate) removals: Vec<Removal>,
     pub(crate) events: Vec<Event>,
     pub(crate) breaches: Vec<Breach>,
 }
@@ -90,6 +100,7 @@ impl Ledger {
         Self {
             owners: (0..owners).map(|_| Owner::new()).collect(),
             views: vec![BTreeMap::new(); watchers],
+            removals: Vec::new(),
             events: Vec::new(),
             breaches: Vec::new(),
         }

@@ -11,6 +11,10 @@ use crate::server::{Life, Slot};
 /// wait of thirty seconds where a server is still taken for alive.
 const PEACE: u64 = 25_000;
 
+/// A removal may be told so long after a server lacked the instance: a stop and the silence after which a watcher goes
+/// to another server.
+const LATE: u64 = 30_000;
+
 /// What a server shows of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Seen {
@@ -55,6 +59,7 @@ impl Observer {
                 self.compare(at, server, &life, key, book, recorder);
             }
         }
+        told(at, book);
     }
 
     fn compare(&mut self, at: u64, server: usize, life: &Life, key: usize, book: &Book, recorder: &Recorder) {
@@ -115,5 +120,18 @@ impl Observer {
         };
         let disturbs = |fault: &Fault| fault.from <= at && fault.until + PEACE > at && concerns(fault);
         at > PEACE && !self.faults.iter().any(disturbs)
+    }
+}
+
+/// Whoever keeps its lease is not told to be gone, unless a server lacked it. Servers are looked at from time to time
+/// only, so the look after the removal decides.
+fn told(at: u64, book: &Book) {
+    let mut book = book.borrow_mut();
+    for removal in std::mem::take(&mut book.removals) {
+        let owner = &book.owners[removal.key];
+        if owner.is_there_for(LATE, at) && owner.lacked + LATE < at {
+            let text = format!("w{} was told that it is gone, and no server lacked it", removal.watcher);
+            book.breach("no removal is made up", removal.at, Some(removal.key), text);
+        }
     }
 }

@@ -170,7 +170,7 @@ fn owner(number: usize, dice: &mut SmallRng) -> OwnerPlan {
     let mut acts = Vec::new();
     let mut at = begins + dice.random_range(ACTS_APART);
     while at < LAST_ACT {
-        let act = act(kind, dice);
+        let act = act(kind, at, dice);
         acts.push((at, act));
         match act {
             Act::Leave(None) => break,
@@ -182,10 +182,11 @@ fn owner(number: usize, dice: &mut SmallRng) -> OwnerPlan {
     OwnerPlan { kind, begins, servers: known(dice), acts }
 }
 
-fn act(kind: Kind, dice: &mut SmallRng) -> Act {
+fn act(kind: Kind, at: u64, dice: &mut SmallRng) -> Act {
     match dice.random_range(0..10) {
-        0 => Act::Leave(None),
-        1..=2 => Act::Leave(Some(dice.random_range(500..15_000))),
+        // Later, so that there is somebody to judge.
+        0..=1 if at > LAST_ACT / 2 => Act::Leave(None),
+        0..=2 => Act::Leave(Some(dice.random_range(500..15_000))),
         3..=5 if kind == Kind::Native => {
             Act::Report(*[Status::Up, Status::Down, Status::OutOfService].choose(dice).unwrap_or(&Status::Up))
         }
