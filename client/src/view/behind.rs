@@ -35,6 +35,11 @@ impl Behind {
         self.0.remove(key);
     }
 
+    /// Whether the server has removed the key.
+    pub(super) fn lacks(&self, key: &InstanceKey) -> bool {
+        self.0.get(key).is_some_and(|copy| copy.registration.is_none())
+    }
+
     pub(super) fn retain(&mut self, stays: impl Fn(&InstanceKey) -> bool) {
         self.0.retain(|key, _| stays(key));
     }

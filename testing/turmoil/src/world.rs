@@ -16,7 +16,7 @@ use crate::server::{self, Slot};
 use crate::{eureka, native, watcher};
 
 /// What virtual time moves by.
-const TICK: Duration = Duration::from_millis(5);
+const TICK: Duration = Duration::from_millis(10);
 /// Virtual milliseconds between two looks at the servers.
 const LOOK: u64 = 100;
 /// Messages that a socket takes in before its reader does.
