@@ -106,7 +106,8 @@ impl Process {
     async fn leave(&mut self) {
         self.stands(Standing::Leaving);
         let path = self.path();
-        let standing = if self.call("DELETE", &path, "").await == 200 { Standing::Left } else { Standing::Lost };
+        let standing =
+            if self.call("DELETE", &path, "").await == 200 { Standing::Left } else { Standing::Lost };
         self.stands(standing);
     }
 

@@ -110,7 +110,13 @@ impl Ledger {
         self.events.push(Event { at, key, text: text.into() });
     }
 
-    pub(crate) fn breach(&mut self, rule: &'static str, at: u64, key: Option<usize>, text: impl Into<String>) {
+    pub(crate) fn breach(
+        &mut self,
+        rule: &'static str,
+        at: u64,
+        key: Option<usize>,
+        text: impl Into<String>,
+    ) {
         let text = text.into();
         self.note(at, key, format!("BREACH {rule}: {text}"));
         self.breaches.push(Breach { rule, at, key, text });

@@ -105,7 +105,9 @@ fn tell(failure: &Failure) {
 
 fn print_plan(plan: &Plan) {
     let Plan { seed, skews, preservation, lease, latency, owners, watchers, faults } = plan;
-    println!("seed {seed}: lease {lease} s, latency {latency} ms, preservation {preservation:?}, skews {skews:?}");
+    println!(
+        "seed {seed}: lease {lease} s, latency {latency} ms, preservation {preservation:?}, skews {skews:?}"
+    );
     owners.iter().enumerate().for_each(|(number, owner)| println!("  k{number} {owner:?}"));
     watchers.iter().enumerate().for_each(|(number, watcher)| println!("  w{number} {watcher:?}"));
     faults.iter().for_each(|fault| println!("  {:>6} to {:>6} {:?}", fault.from, fault.until, fault.trouble));

@@ -55,7 +55,9 @@ impl Listener for Port {
 /// How servers reach their peers.
 pub(crate) fn dial() -> Dial {
     Arc::new(|address| {
-        Box::pin(async move { TcpStream::connect(address).await.map(|socket| Box::new(socket) as Box<dyn Socket>) })
+        Box::pin(async move {
+            TcpStream::connect(address).await.map(|socket| Box::new(socket) as Box<dyn Socket>)
+        })
     })
 }
 
@@ -83,7 +85,6 @@ fn channel(server: usize) -> turmoil::Result<Channel> {
         .http2_keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(PING_TIMEOUT)
         .keep_alive_while_idle(true);
-    let connector =
-        service_fn(move |_| async move { TcpStream::connect(address).await.map(TokioIo::new) });
+    let connector = service_fn(move |_| async move { TcpStream::connect(address).await.map(TokioIo::new) });
     Ok(endpoint.connect_with_connector_lazy(connector))
 }

@@ -26,7 +26,8 @@ pub(crate) async fn look(plan: Rc<Plan>, number: usize, book: Book, recorder: Re
     let name = format!("w{number}");
     let settings = Settings { bookmark_interval: Duration::from_secs(2), ..Settings::default() };
     let client = net::client(settings, &watcher.servers, &recorder, &name)?;
-    let selector = watcher.app.iter().map(|app| InstanceSelector { apps: vec![app.clone()], ..Default::default() });
+    let selector =
+        watcher.app.iter().map(|app| InstanceSelector { apps: vec![app.clone()], ..Default::default() });
     let mut watch = client.watch(selector.collect());
     let watcher = Watcher { number, name, book, recorder };
     while let Some(event) = watch.next().await {
@@ -51,28 +52,28 @@ impl Watcher {
                 }
                 self.removed(&last, &reason.map_or("unobserved".to_owned(), |reason| format!("{reason:?}")));
             }
-            Event::Synced { instances } => self.note(None, format!("is synced with {instances}")),
-            Event::Preserving(is_on) => self.note(None, format!("preserving {is_on}")),
+            Event::Synced { instances } => self.note(None, &format!("is synced with {instances}")),
+            Event::Preserving(is_on) => self.note(None, &format!("preserving {is_on}")),
         }
     }
 
     fn shows(&self, verb: &str, live: &Registration) {
         let key = live.instance.key.clone();
         self.recorder.shows(&self.name, key.clone(), live.version, true);
-        self.note(number(&key), format!("{verb} {key} {:?}", live.version.parts()));
+        self.note(number(&key), &format!("{verb} {key} {:?}", live.version.parts()));
         self.book.borrow_mut().views[self.number].insert(key, live.version);
     }
 
     fn removed(&self, last: &Registration, reason: &str) {
         let key = last.instance.key.clone();
-        self.note(number(&key), format!("removes {key} {:?}, {reason}", last.version.parts()));
+        self.note(number(&key), &format!("removes {key} {:?}, {reason}", last.version.parts()));
         self.book.borrow_mut().views[self.number].remove(&key);
         if let Some(number) = number(&key) {
             self.book.borrow_mut().removals.push(Removal { at: now(), key: number, watcher: self.number });
         }
     }
 
-    fn note(&self, key: Option<usize>, text: String) {
+    fn note(&self, key: Option<usize>, text: &str) {
         self.book.borrow_mut().note(now(), key, format!("w{} {text}", self.number));
     }
 }

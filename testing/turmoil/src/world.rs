@@ -88,9 +88,9 @@ impl World<'_> {
             let (plan, book, recorder) = (self.plan.clone(), self.book.clone(), self.recorder.clone());
             let address = Machine::Owner(number).address();
             match self.plan.owners[number].kind {
-                Kind::Native => self.sim.host(address, move || {
-                    native::own(plan.clone(), number, book.clone(), recorder.clone())
-                }),
+                Kind::Native => self
+                    .sim
+                    .host(address, move || native::own(plan.clone(), number, book.clone(), recorder.clone())),
                 Kind::Eureka => {
                     self.sim.host(address, move || eureka::own(plan.clone(), number, book.clone()));
                 }
@@ -202,7 +202,8 @@ impl World<'_> {
 
 /// Begins and ends of faults, the last one first.
 fn schedule(plan: &Plan) -> Vec<(u64, bool, Fault)> {
-    let both = plan.faults.iter().flat_map(|fault| [(fault.from, true, *fault), (fault.until, false, *fault)]);
+    let both =
+        plan.faults.iter().flat_map(|fault| [(fault.from, true, *fault), (fault.until, false, *fault)]);
     let mut due: Vec<_> = both.collect();
     due.sort_by_key(|(when, begins, _)| std::cmp::Reverse((*when, *begins)));
     due
