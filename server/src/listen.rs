@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn want_of_files_is_no_fault_of_one_connection() {
-        assert!(!concerns_one_connection(&std::io::Error::from_raw_os_error(24)));
-        assert!(concerns_one_connection(&std::io::ErrorKind::ConnectionAborted.into()));
+        assert!(!concerns_one_connection(&io::Error::from_raw_os_error(24)));
+        assert!(concerns_one_connection(&io::ErrorKind::ConnectionAborted.into()));
     }
 }
