@@ -287,6 +287,7 @@ impl View {
         for last in gone {
             self.held.remove(&last.instance.key);
             self.behind.forget(&last.instance.key);
+            self.removed.note_missing(last.instance.key.clone(), last.version, now);
             events.push_back(Event::Removed { last, reason: None });
         }
         self.absorb(&built.set, events, now);

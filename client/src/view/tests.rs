@@ -253,6 +253,16 @@ fn what_differs_replaces_the_named_applications_and_leaves_the_others() {
 }
 
 #[test]
+fn what_was_missing_from_a_snapshot_does_not_come_back_in_an_older_version() {
+    let (mut view, older) = (View::default(), vec![put("a", 4)]);
+    take(&mut view, whole(1, vec![put("a", 5)]));
+    assert_eq!(take(&mut view, whole(2, vec![])).len(), 2);
+    assert_eq!(take(&mut view, vec![changes(older.clone())]), []);
+    assert_eq!(insist(&mut view, &older), Next::Settled);
+    assert_eq!(take(&mut view, vec![changes(vec![put("a", 5)])]), [Event::Added(registration("a", 5))]);
+}
+
+#[test]
 fn what_a_server_that_lagged_had_removed_goes_when_the_next_tells_nothing_of_it() {
     let mut view = View::default();
     take(&mut view, whole(1, vec![put("a", 5), put("b", 1)]));

@@ -73,7 +73,9 @@ impl Observer {
             };
             book.borrow_mut().note(at, Some(key), text);
         }
-        if shown.is_none() && life.serves_readers() {
+        let was_away =
+            before.zip(shown).is_some_and(|(before, shown)| is_revived(before.version, shown.version));
+        if (shown.is_none() || was_away) && life.serves_readers() {
             book.borrow_mut().owners[key].lacked = at;
         }
         if let Some(before) = before.filter(|_| shown.is_none()) {
@@ -123,6 +125,16 @@ impl Observer {
     }
 }
 
+/// Whether the same writes of owner and operator stand in a newer version: the instance was removed in between, and that
+/// was undone.
+fn is_revived(before: Version, after: Version) -> bool {
+    let writes = |version: Version| {
+        let [owner, _, _, clock, boot] = version.parts();
+        [owner, clock, boot]
+    };
+    before != after && writes(before) == writes(after)
+}
+
 /// Whoever keeps its lease is not told to be gone, unless a server lacked it. Servers are looked at from time to time
 /// only, so the look after the removal decides.
 fn told(at: u64, book: &Book) {
@@ -132,6 +144,25 @@ fn told(at: u64, book: &Book) {
         if owner.is_there_for(LATE, at) && owner.lacked + LATE < at {
             let text = format!("w{} was told that it is gone, and no server lacked it", removal.watcher);
             book.breach("no removal is made up", removal.at, Some(removal.key), text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use heureka_model::Stamp;
+
+    use super::*;
+
+    #[test]
+    fn a_newer_stamp_on_the_same_writes_is_a_revival() {
+        let stamp = |clock| Stamp { clock, boot: 1 };
+        let version =
+            |owner, written, overlay| Version { owner, written: stamp(written), overlay: stamp(overlay) };
+        let before = version(7, 1, 3);
+        let table = [((7, 1, 3), false), ((7, 2, 3), true), ((8, 2, 3), false), ((7, 2, 4), false)];
+        for ((owner, written, overlay), revived) in table {
+            assert_eq!(is_revived(before, version(owner, written, overlay)), revived);
         }
     }
 }
