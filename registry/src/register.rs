@@ -127,7 +127,7 @@ impl Registry {
         origin: &Origin,
     ) -> Result<(), Refused> {
         self.counters.highest_owner.fetch_max(owner, Ordering::Relaxed);
-        let sign = Sign { at: self.lease_now(key.now()), heard: origin.heard(), beaten: false };
+        let sign = Sign { at: self.moment(key.now()), heard: origin.heard(), beaten: false };
         let renewal = Renewal::Sign(sign);
         let cause = if key.live().is_ok() { Cause::Updated } else { Cause::Registered };
         let owner = OwnerWrite {
