@@ -106,6 +106,8 @@ impl Registry {
             Admission::Accept { owner } => self.accept(key, incoming, owner, origin).map(|()| true),
             Admission::Renew => {
                 key.renew(origin);
+                // Whoever says what is stored lives, and ends a row of older heartbeats.
+                key.held().into_iter().for_each(|held| self.lower_beats.clear(held.slot));
                 key.raise_dirty(incoming.instance.last_dirty);
                 Ok(true)
             }
