@@ -83,6 +83,8 @@ pub(crate) struct Counters {
     pub(crate) collisions: AtomicU64,
     /// Instances whose removal a peer decided, since the last tick.
     pub(crate) peer_expired: AtomicU64,
+    /// Expired instances that are there again, since the last tick.
+    pub(crate) returned: AtomicU64,
     /// Longest lease seen at the last tick, in milliseconds.
     pub(crate) longest_lease_ms: AtomicU64,
     /// Highest owner version seen.
@@ -252,6 +254,8 @@ impl Registry {
         };
         if let Some(old) = old {
             count(old).fetch_sub(1, Ordering::Relaxed);
+            let returned = old.head().life == Life::Expired && new.is_live();
+            self.counters.returned.fetch_add(u64::from(returned), Ordering::Relaxed);
         }
         count(new).fetch_add(1, Ordering::Relaxed);
     }

@@ -88,6 +88,7 @@ impl Registry {
         self.counters.longest_lease_ms.store(census.longest_ms, Ordering::Relaxed);
         let peer_expired = self.counters.peer_expired.swap(0, Ordering::Relaxed) as usize;
         ticker.guard.removed(peer_expired, now.mono);
+        ticker.guard.returned(self.counters.returned.swap(0, Ordering::Relaxed) as usize, now.mono);
         let allowance = self.allowance(ticker, &census, renewals, now.mono);
         ticker.lapsing = self.lapsing_of(&census, ticker.step);
         let (chosen, protected) = self.choose(ticker, &census, allowance);
