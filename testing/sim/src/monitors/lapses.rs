@@ -30,7 +30,7 @@ pub(crate) fn transition(signs: &Signs, view: &View<'_>, change: &Transition, fi
 fn own_removal(signs: &Signs, view: &View<'_>, change: &Transition, findings: &mut Findings) {
     let own = change.by == By::Tick;
     let Some(sign) = signs.direct(change.node, change.key).filter(|_| own) else { return };
-    let age = view.servers[change.node].lease_clock(view.at).saturating_sub(sign.lease);
+    let age = view.servers[change.node].passed(sign.mono, view.at);
     if age + HASTE <= view.shape().lease {
         let text = format!("removed {age} ms after its owner renewed it here");
         findings.report("I5", view, change.node, change.key, text);
