@@ -190,11 +190,14 @@ impl Drop for Natives {
 
 impl Troubles {
     fn hear(&self, state: &LeaseState) {
-        match (&state.fault, state.is_registered) {
-            (Some(_), _) => self.failed.fetch_add(1, Ordering::Relaxed),
-            (None, false) => self.misses.fetch_add(1, Ordering::Relaxed),
-            (None, true) => self.renewals.fetch_add(1, Ordering::Relaxed),
+        let count = match (&state.fault, state.is_registered) {
+            (Some(_), true) => &self.failed,
+            (Some(_), false) => &self.misses,
+            (None, true) => &self.renewals,
+            // Cancelled, as it was asked to be.
+            (None, false) => return,
         };
+        count.fetch_add(1, Ordering::Relaxed);
     }
 
     fn renewed(&self, retries: u64) {
