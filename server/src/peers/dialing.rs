@@ -224,7 +224,9 @@ fn note(peers: &Peers, address: SocketAddr, end: &End, refusal: Option<Refusal>)
     if let Some(refusal) = refusal {
         peers.counts.refused(refusal);
     }
-    if matches!(refusal, Some(Refusal::Duplicate | Refusal::Replaced)) {
+    let is_no_fault =
+        matches!(end, End::Left) || matches!(refusal, Some(Refusal::Duplicate | Refusal::Replaced));
+    if is_no_fault {
         return;
     }
     let wall = peers.clock.now().wall;
