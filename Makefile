@@ -1,5 +1,5 @@
 # verify changes nothing, fix does; both need what the README's commands need, rustfmt and clippy.
-.PHONY: verify fix docs test bench bench-compare cases sim sim-full
+.PHONY: verify fix docs test bench bench-compare cases sim sim-full turmoil
 
 verify:
 	cargo fmt --all --check
@@ -29,10 +29,15 @@ bench-compare:
 sim:
 	cargo run --release --locked --package heureka-sim -- --seeds 10000
 
-# The nightly sizes: a million seeds, and every planted fault must be found.
+# The same with real servers and clients on a simulated network, where a seed takes most of a second.
+turmoil:
+	cargo run --release --locked --package heureka-turmoil -- --seeds 50
+
+# The nightly sizes: a million seeds, every planted fault must be found, and two thousand seeds on the simulated network.
 sim-full:
 	cargo run --release --locked --package heureka-sim -- --seeds 1000000 --first 1000000
 	cargo run --release --locked --package heureka-sim --features seeded-bugs -- --bug all --seeds 2000
+	cargo run --release --locked --package heureka-turmoil -- --seeds 2000
 
 # For example: make cases CASES="F26 F56 --full"
 cases:

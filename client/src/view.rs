@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use heureka_model::{Invalid, Registration, RemovalReason, SetDigest};
+use heureka_model::{InstanceKey, Invalid, Registration, RemovalReason, SetDigest};
 use heureka_proto::convert::duration;
 use heureka_proto::v1;
 use heureka_proto::v1::watch_event::Event as Wire;
@@ -257,9 +257,11 @@ impl View {
         }
     }
 
-    /// What is held and not told in a snapshot that should.
+    /// What is held and not told in a snapshot that should. An application that is not told is as it was told before:
+    /// what an earlier server had removed in it is not there.
     fn missing_in<'a>(&'a self, built: &'a Building) -> impl Iterator<Item = &'a Arc<Registration>> {
-        self.held.missing_in(&built.set).filter(|missing| built.covers(&missing.instance.key))
+        let is_missing = |key: &InstanceKey| built.covers(key) || self.behind.lacks(key);
+        self.held.missing_in(&built.set).filter(move |missing| is_missing(&missing.instance.key))
     }
 
     /// All that the server has after a snapshot, which may have told a part of it.
@@ -284,6 +286,8 @@ impl View {
         let gone: Vec<_> = self.missing_in(built).cloned().collect();
         for last in gone {
             self.held.remove(&last.instance.key);
+            self.behind.forget(&last.instance.key);
+            self.removed.note_missing(last.instance.key.clone(), last.version, now);
             events.push_back(Event::Removed { last, reason: None });
         }
         self.absorb(&built.set, events, now);

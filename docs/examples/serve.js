@@ -1,6 +1,6 @@
 // Registers an instance, keeps its lease, and cancels it on Ctrl-C or SIGTERM.
 //
-// Usage: node serve.js HOST:PORT APP SERVICE-PORT
+// Usage: node serve.js TARGET APP SERVICE-PORT, where the target is HOST:PORT or ipv4:IP:PORT,IP:PORT
 const crypto = require('crypto');
 const path = require('path');
 const grpc = require('@grpc/grpc-js');

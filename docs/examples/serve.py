@@ -1,6 +1,6 @@
 """Registers an instance, keeps its lease, and cancels it on Ctrl-C or SIGTERM.
 
-Usage: python serve.py HOST:PORT APP SERVICE-PORT
+Usage: python serve.py TARGET APP SERVICE-PORT, where the target is HOST:PORT or ipv4:IP:PORT,IP:PORT
 """
 
 import os
@@ -66,6 +66,11 @@ class Owner:
         self.first = False
 
 
+def several(target):
+    """Options of a channel. gRPC makes the authority of a whole list, and no server takes one with two ports."""
+    return [("grpc.default_authority", "heureka")] if "," in target else []
+
+
 def main(target, app, port):
     instance = instances.Instance(
         key=instances.InstanceKey(app=app, id=f"localhost:{app.lower()}:{port}"),
@@ -77,7 +82,7 @@ def main(target, app, port):
     leaving = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: leaving.set())
-    with grpc.insecure_channel(target) as channel:
+    with grpc.insecure_channel(target, several(target)) as channel:
         owner = Owner(services.RegistryServiceStub(channel), instance)
         call = owner.register
         wait = 0.0

@@ -1,6 +1,6 @@
 // Follows the registry as docs/watch-contract.md asks for, and prints every change. Ctrl-C ends it.
 //
-// Usage: node watch.js HOST:PORT [APP...]
+// Usage: node watch.js TARGET [APP...], where the target is HOST:PORT or ipv4:IP:PORT,IP:PORT
 const path = require('path');
 const grpc = require('@grpc/grpc-js');
 const protoLoader = require('@grpc/proto-loader');

@@ -1,6 +1,6 @@
 """Follows the registry as docs/watch-contract.md asks for, and prints every change. Ctrl-C ends it.
 
-Usage: python watch.py HOST:PORT [APP...]
+Usage: python watch.py TARGET [APP...], where the target is HOST:PORT or ipv4:IP:PORT,IP:PORT
 """
 
 import asyncio
@@ -146,9 +146,14 @@ async def stream(stub, view, apps):
     return view.next_wait()
 
 
+def several(target):
+    """Options of a channel. gRPC makes the authority of a whole list, and no server takes one with two ports."""
+    return [("grpc.default_authority", "heureka")] if "," in target else []
+
+
 async def main(target, apps):
     view = View()
-    async with grpc.aio.insecure_channel(target) as channel:
+    async with grpc.aio.insecure_channel(target, several(target)) as channel:
         stub = services.DiscoveryServiceStub(channel)
         while True:
             await asyncio.sleep(random.uniform(0, await stream(stub, view, apps)))

@@ -325,9 +325,7 @@ impl Key<'_> {
         let sign = match (renewal, before) {
             (Renewal::Sign(sign), _) => Sign { beaten: beaten || sign.beaten, ..sign },
             (Renewal::Keep, Some(view)) => view.sign(),
-            (Renewal::Keep, None) => {
-                Sign { at: self.registry.lease_now(self.now), heard: Heard::Owner, beaten }
-            }
+            (Renewal::Keep, None) => Sign { at: self.registry.moment(self.now), heard: Heard::Owner, beaten },
         };
         lease.arm(self.hash.fingerprint, held.record.terms(), flags(&held.record), sign);
         self.registry.lower_beats.clear(held.slot);

@@ -11,7 +11,7 @@ const BEATEN: u64 = 1;
 /// Bits of the renewal word that say by whom the last sign of life came.
 const HEARD_SHIFT: u32 = 1;
 const HEARD: u64 = 0b11;
-/// Where the lease time begins.
+/// Where the moment begins.
 const TIME_SHIFT: u32 = 3;
 
 /// Flag: an operator's override is in force, so the answer to a renewal must look at the record.
@@ -29,7 +29,7 @@ const UNKNOWN: u32 = 4;
 #[derive(Default)]
 #[repr(align(32))]
 pub(crate) struct Lease {
-    /// Lease time of the last sign of life plus one, beside by whom it came and [`BEATEN`]; 0 when there is no
+    /// Moment of the last sign of life plus one, beside by whom it came and [`BEATEN`]; 0 when there is no
     /// lease. Of two words the one with the later sign of life is the greater.
     renewed: AtomicU64,
     duration_ms: AtomicU32,
@@ -55,7 +55,7 @@ pub(crate) enum Heard {
 /// A sign of life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sign {
-    /// Lease time.
+    /// The moment at which it was heard.
     pub(crate) at: Mono,
     pub(crate) heard: Heard,
     /// It is a renewal, or came after one.
@@ -169,9 +169,9 @@ impl LeaseView {
         u64::from(self.duration_ms) * factor
     }
 
-    /// Whether the lease has run out. It still holds at its last millisecond.
-    pub(crate) fn is_expired(&self, now: Mono, double: bool) -> bool {
-        now.0 > self.renewed.0 + self.duration_ms(double)
+    /// Whether the lease has run out, when so much of it has passed. It still holds at its last millisecond.
+    pub(crate) fn is_expired(&self, passed: Duration, double: bool) -> bool {
+        passed.as_millis() > u128::from(self.duration_ms(double))
     }
 
     pub(crate) fn interval(&self) -> Duration {
@@ -229,23 +229,28 @@ mod tests {
         lease
     }
 
+    fn lapses(lease: &Lease, at: u64, double: bool) -> bool {
+        let view = lease.view().unwrap();
+        view.is_expired(Mono(at).since(view.renewed), double)
+    }
+
     #[test]
     fn a_lease_lasts_exactly_its_duration_renewed_or_not() {
         let lease = armed(0);
-        assert!(!lease.view().unwrap().is_expired(Mono(3000), false));
-        assert!(lease.view().unwrap().is_expired(Mono(3001), false));
+        assert!(!lapses(&lease, 3000, false));
+        assert!(lapses(&lease, 3001, false));
         assert!(lease.renew(7, Mono(2000), Heard::Owner));
-        assert!(!lease.view().unwrap().is_expired(Mono(5000), false));
-        assert!(lease.view().unwrap().is_expired(Mono(5001), false));
+        assert!(!lapses(&lease, 5000, false));
+        assert!(lapses(&lease, 5001, false));
     }
 
     #[test]
     fn the_original_counts_a_renewed_lease_twice() {
         let lease = armed(0);
-        assert!(lease.view().unwrap().is_expired(Mono(3001), true));
+        assert!(lapses(&lease, 3001, true));
         lease.renew(7, Mono(1000), Heard::Owner);
-        assert!(!lease.view().unwrap().is_expired(Mono(7000), true));
-        assert!(lease.view().unwrap().is_expired(Mono(7001), true));
+        assert!(!lapses(&lease, 7000, true));
+        assert!(lapses(&lease, 7001, true));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The server's own pauses. The lease clock leaves them out, so that nobody's lease runs out while nobody could
-//! renew; how old a sign of life truly is counts them in, since other servers went on.
+//! The server's own pauses. Leases do not go on in them, so that nobody's lease runs out while nobody could renew;
+//! how old a sign of life truly is counts them in, since other servers went on.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,30 +17,38 @@ pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 /// reach it.
 const PAUSED: Duration = Duration::from_secs(2);
 
-/// Pauses remembered. Of signs of life before the oldest only the later pauses are known.
+/// Pauses remembered. Those before the oldest count against leases again.
 const REMEMBERED: usize = 64;
 
-/// Lease time at the server's start. What it is told of may have been heard longer ago than it runs, and must not look
+/// Moment of the server's start. What it is told of may have been heard longer ago than it runs, and must not look
 /// younger for that.
 const BEGIN: u64 = 2 * LEASE_MAX.as_millis() as u64;
 
-/// The lease clock: the monotonic one without the server's own pauses. A pause is found by whoever looks first after
-/// it, so that nothing that comes before the late tick is dated by a clock that still counts the pause.
+/// Dates signs of life, and tells how long leases have gone on since: by monotonic time without the server's own
+/// pauses. A pause is found by whoever looks first after it, so that nothing that comes before the late tick is taken
+/// for heard before the pause was over.
 #[derive(Debug)]
 pub(crate) struct LeaseClock {
     /// Monotonic time of the last tick, moved on by each pause found since.
     ticked_ms: AtomicU64,
     /// All that was paused.
     paused_ms: AtomicU64,
-    pauses: Mutex<Pauses>,
+    pauses: Mutex<VecDeque<Pause>>,
 }
 
-/// Pauses in the order in which they came.
-#[derive(Debug, Default)]
-struct Pauses {
-    /// Lease time at which the clock went on after one, and all that was paused before it.
-    over: VecDeque<(Mono, Duration)>,
-    total: Duration,
+/// Moments between which the server stood still.
+#[derive(Clone, Copy, Debug)]
+struct Pause {
+    from: Mono,
+    until: Mono,
+}
+
+/// One reading of the clock.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    moment: Mono,
+    /// In the order in which they came.
+    pauses: VecDeque<Pause>,
 }
 
 impl LeaseClock {
@@ -49,29 +57,28 @@ impl LeaseClock {
         Self { ticked_ms: AtomicU64::new(now.0), paused_ms: AtomicU64::new(0), pauses: Mutex::default() }
     }
 
-    /// Lease time at a monotonic time.
-    pub(crate) fn at(&self, now: Mono) -> Mono {
+    /// The moment of a monotonic time. Pauses are part of the time between two moments.
+    pub(crate) fn moment(&self, now: Mono) -> Mono {
         if !self.late(now).is_zero() {
             self.note_pause(now);
         }
-        Mono((BEGIN + now.0).saturating_sub(self.paused_ms.load(Ordering::Acquire)))
+        Mono(BEGIN + now.0)
     }
 
-    /// How long ago it was `lease` on the lease clock, pauses included.
-    pub(crate) fn age(&self, lease: Mono, now: Mono) -> Duration {
-        self.at(now);
-        Mono(BEGIN + now.0).since(self.pauses.lock().true_time(lease))
+    /// The clock as it stands, for many looks.
+    pub(crate) fn read(&self, now: Mono) -> Reading {
+        Reading { moment: self.moment(now), pauses: self.pauses.lock().clone() }
     }
 
     /// All that was paused until now.
     pub(crate) fn paused(&self, now: Mono) -> Duration {
-        self.at(now);
+        self.moment(now);
         Duration::from_millis(self.paused_ms.load(Ordering::Acquire))
     }
 
-    /// Notes a tick. Lease time since the one before.
+    /// Notes a tick. Time since the one before, without pauses.
     pub(crate) fn tick(&self, now: Mono) -> Duration {
-        self.at(now);
+        self.moment(now);
         now.since(Mono(self.ticked_ms.swap(now.0, Ordering::Relaxed)))
     }
 
@@ -88,29 +95,24 @@ impl LeaseClock {
         if late.is_zero() {
             return;
         }
+        if pauses.len() == REMEMBERED {
+            pauses.pop_front();
+        }
+        // From when the tick was due: after the pause it is due at once.
+        let from = Mono(BEGIN + ticked).plus(PERIOD);
+        pauses.push_back(Pause { from, until: from.plus(late) });
         let late_ms = late.as_millis() as u64;
-        // Whatever was heard after the last tick was heard before the pause: after it the tick is due at once.
-        let due = BEGIN + ticked + PERIOD.as_millis() as u64 - self.paused_ms.load(Ordering::Relaxed);
-        pauses.note(Mono(due), late);
         self.ticked_ms.store(ticked + late_ms, Ordering::Relaxed);
         self.paused_ms.fetch_add(late_ms, Ordering::Release);
     }
 }
 
-impl Pauses {
-    /// Notes a pause after which the clock goes on at lease time `over`.
-    fn note(&mut self, over: Mono, length: Duration) {
-        if self.over.len() == REMEMBERED {
-            self.over.pop_front();
-        }
-        self.over.push_back((over, self.total));
-        self.total += length;
-    }
-
-    /// The monotonic time at which it was `lease` on the lease clock.
-    fn true_time(&self, lease: Mono) -> Mono {
-        let after = self.over.iter().find(|(over, _)| lease < *over);
-        lease.plus(after.map_or(self.total, |(_, before)| *before))
+impl Reading {
+    /// How much of a lease has passed since a moment: the time without what was paused of it.
+    pub(crate) fn since(&self, heard: Mono) -> Duration {
+        let later = self.pauses.iter().rev().take_while(|pause| pause.until > heard);
+        let paused = later.map(|pause| pause.until.since(pause.from.max(heard))).sum();
+        self.moment.since(heard).saturating_sub(paused)
     }
 }
 
@@ -118,48 +120,53 @@ impl Pauses {
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_was_heard_before_a_pause_is_as_old_as_the_pause_makes_it() {
-        let mut pauses = Pauses::default();
-        assert_eq!(pauses.true_time(Mono(500)), Mono(500));
-        pauses.note(Mono(1000), Duration::from_millis(300));
-        pauses.note(Mono(2000), Duration::from_millis(50));
-        let times = [500, 999, 1000, 1999, 2000].map(|lease| pauses.true_time(Mono(lease)).0);
-        assert_eq!(times, [500, 999, 1300, 2299, 2350]);
+    fn moment(at: u64) -> Mono {
+        Mono(BEGIN + at)
     }
 
-    fn lease(at: u64) -> Mono {
-        Mono(BEGIN + at)
+    /// What has passed of leases since these times.
+    fn passed<const N: usize>(clock: &LeaseClock, now: u64, heard: [u64; N]) -> [u64; N] {
+        let reading = clock.read(Mono(now));
+        heard.map(|at| reading.since(moment(at)).as_millis() as u64)
+    }
+
+    #[test]
+    fn leases_go_on_without_what_was_paused_of_them() {
+        let clock = LeaseClock::new(Mono(0));
+        clock.tick(Mono(1000));
+        clock.tick(Mono(12_000));
+        clock.tick(Mono(13_000));
+        clock.tick(Mono(20_000));
+        assert_eq!(clock.paused(Mono(20_000)), Duration::from_secs(16));
+        let heard = [500, 2000, 7000, 12_000, 13_500, 17_000, 20_000];
+        assert_eq!(passed(&clock, 20_500, heard), [4000, 2500, 2500, 2500, 1000, 500, 500]);
     }
 
     #[test]
     fn a_pause_is_found_by_whoever_looks_first() {
         let clock = LeaseClock::new(Mono(0));
         clock.tick(Mono(1000));
-        assert_eq!(clock.at(Mono(3900)), lease(3900), "late, but no pause");
-        assert_eq!(clock.at(Mono(31_000)), lease(2000), "the tick was due 29 s ago");
-        assert_eq!(clock.at(Mono(31_200)), lease(2200));
+        assert_eq!(passed(&clock, 3900, [1000]), [2900], "late, but no pause");
+        assert_eq!(clock.moment(Mono(31_000)), moment(31_000));
+        assert_eq!(passed(&clock, 31_000, [1000]), [1000], "the tick was due 29 s ago");
         assert_eq!(clock.tick(Mono(31_300)), Duration::from_millis(1300), "and is due no more by then");
-        assert_eq!(clock.at(Mono(31_300)), lease(2300));
-        let age = |at| clock.age(lease(at), Mono(31_300)).as_millis();
-        assert_eq!([age(2200), age(2000)], [100, 300]);
-        assert_eq!(age(1900), 29_400, "heard between the last tick and the pause");
+        assert_eq!(passed(&clock, 31_300, [1900, 31_000, 31_200]), [400, 300, 100]);
     }
 
     #[test]
     fn what_was_heard_before_the_start_is_older_than_the_server() {
         let clock = LeaseClock::new(Mono(0));
-        let heard = Mono(clock.at(Mono(500)).0 - 60_000);
-        assert_eq!(clock.age(heard, Mono(700)), Duration::from_millis(60_200));
+        let heard = Mono(clock.moment(Mono(500)).0 - 60_000);
+        assert_eq!(clock.read(Mono(700)).since(heard), Duration::from_millis(60_200));
     }
 
     #[test]
     fn only_so_many_are_remembered() {
-        let mut pauses = Pauses::default();
-        for over in 0..1000 {
-            pauses.note(Mono(over * 10), Duration::from_millis(1));
+        let clock = LeaseClock::new(Mono(0));
+        for tick in 1..=100 {
+            clock.tick(Mono(tick * 4000));
         }
-        assert_eq!(pauses.over.len(), REMEMBERED);
-        assert_eq!(pauses.true_time(Mono(9991)), Mono(10991));
+        assert_eq!(clock.read(Mono(400_000)).pauses.len(), REMEMBERED);
+        assert_eq!(passed(&clock, 400_000, [396_000, 0]), [1000, 400_000 - 3000 * REMEMBERED as u64]);
     }
 }

@@ -75,6 +75,10 @@ impl Census {
     }
 }
 
+/// What happened within the window.
+#[derive(Debug, Default)]
+struct Recent(VecDeque<(Mono, usize)>);
+
 /// State between ticks.
 #[derive(Debug, Default)]
 pub(crate) struct Guard {
@@ -82,7 +86,9 @@ pub(crate) struct Guard {
     /// Since when the others renew.
     steady: Option<Mono>,
     /// Protected leases removed within the window.
-    removed: VecDeque<(Mono, usize)>,
+    removed: Recent,
+    /// Removed instances that came back within it.
+    returned: Recent,
     eureka_sweep: Option<Mono>,
 }
 
@@ -119,15 +125,19 @@ impl Guard {
 
     /// Counts removals of protected leases against the budget.
     pub(crate) fn removed(&mut self, count: usize, now: Mono) {
-        if count > 0 {
-            self.removed.push_back((now, count));
-        }
+        self.removed.note(count, now);
+    }
+
+    /// Counts instances that were removed and are there again: leases are counted as they were before.
+    pub(crate) fn returned(&mut self, count: usize, now: Mono) {
+        self.returned.note(count, now);
     }
 
     fn budget(&mut self, config: &Preservation, census: &Census, now: Mono) -> Allowance {
-        let recent = self.recent(now);
+        let recent = self.removed.count(now);
+        let gone = recent.saturating_sub(self.returned.count(now));
         let silent = census.lapsed.iter().filter(|lapsed| !lapsed.unprotected).count();
-        let budget = budget(census.live + recent, config.threshold);
+        let budget = budget(census.live + gone, config.threshold);
         let collapsed = census.heard < config.threshold * census.expected;
         let beyond = recent + silent > budget || (collapsed && silent > 0);
         let nothing_renews = census.expected == 0.0;
@@ -163,12 +173,20 @@ impl Guard {
         let limit = census.live - (census.live as f64 * config.threshold) as usize;
         Allowance { protected: if enabled { limit } else { 0 }, unprotected: false, ..NOTHING }
     }
+}
 
-    fn recent(&mut self, now: Mono) -> usize {
-        while self.removed.front().is_some_and(|(at, _)| now.since(*at) >= WINDOW) {
-            self.removed.pop_front();
+impl Recent {
+    fn note(&mut self, count: usize, now: Mono) {
+        if count > 0 {
+            self.0.push_back((now, count));
         }
-        self.removed.iter().map(|(_, count)| count).sum()
+    }
+
+    fn count(&mut self, now: Mono) -> usize {
+        while self.0.front().is_some_and(|(at, _)| now.since(*at) >= WINDOW) {
+            self.0.pop_front();
+        }
+        self.0.iter().map(|(_, count)| count).sum()
     }
 }
 
@@ -247,6 +265,21 @@ mod tests {
         assert!(guard.is_protecting());
         assert_eq!(decide(&mut guard, &census(18, lapsed(2, 0, false)), 160).protected, 2);
         assert!(!guard.is_protecting());
+    }
+
+    #[test]
+    fn who_was_removed_and_came_back_counts_once() {
+        let mut guard = settled();
+        guard.removed(1, Mono(100_000));
+        assert_eq!(
+            decide(&mut guard, &census(6, lapsed(1, 0, false)), 101).protected,
+            1,
+            "one of seven went"
+        );
+        guard.returned(1, Mono(102_000));
+        assert!(!guard.is_protecting());
+        decide(&mut guard, &census(6, lapsed(1, 0, false)), 102);
+        assert!(guard.is_protecting(), "one of six went, and one may");
     }
 
     #[test]

@@ -106,6 +106,8 @@ impl Registry {
             Admission::Accept { owner } => self.accept(key, incoming, owner, origin).map(|()| true),
             Admission::Renew => {
                 key.renew(origin);
+                // Whoever says what is stored lives, and ends a row of older heartbeats.
+                key.held().into_iter().for_each(|held| self.lower_beats.clear(held.slot));
                 key.raise_dirty(incoming.instance.last_dirty);
                 Ok(true)
             }
@@ -127,7 +129,7 @@ impl Registry {
         origin: &Origin,
     ) -> Result<(), Refused> {
         self.counters.highest_owner.fetch_max(owner, Ordering::Relaxed);
-        let sign = Sign { at: self.lease_now(key.now()), heard: origin.heard(), beaten: false };
+        let sign = Sign { at: self.moment(key.now()), heard: origin.heard(), beaten: false };
         let renewal = Renewal::Sign(sign);
         let cause = if key.live().is_ok() { Cause::Updated } else { Cause::Registered };
         let owner = OwnerWrite {

@@ -84,6 +84,8 @@ pub(crate) struct Counters {
     pub(crate) collisions: AtomicU64,
     /// Instances whose removal a peer decided, since the last tick.
     pub(crate) peer_expired: AtomicU64,
+    /// Expired instances that are there again, since the last tick.
+    pub(crate) returned: AtomicU64,
     /// Longest lease seen at the last tick, in milliseconds.
     pub(crate) longest_lease_ms: AtomicU64,
     /// Highest owner version seen.
@@ -162,9 +164,15 @@ impl Registry {
         self.events.list()
     }
 
-    /// The lease clock: the monotonic one without the server's own pauses.
-    pub(crate) fn lease_now(&self, now: Now) -> Mono {
-        self.lease_clock.at(now.mono)
+    /// The moment at which what comes now is heard.
+    pub(crate) fn moment(&self, now: Now) -> Mono {
+        self.lease_clock.moment(now.mono)
+    }
+
+    /// Whether a lease has run out, this server's pauses left out.
+    pub(crate) fn is_expired(&self, lease: &LeaseView, now: Now) -> bool {
+        let passed = self.lease_clock.read(now.mono).since(lease.renewed);
+        lease.is_expired(passed, self.config.eureka_double_lease)
     }
 
     /// How long this server has stood still in all.
@@ -172,20 +180,20 @@ impl Registry {
         self.lease_clock.paused(now.mono)
     }
 
-    /// The lease time at which something was heard that is `age` old by the clock without its pauses taken off.
+    /// The moment at which something was heard that is `age` old.
     pub(crate) fn heard_at(&self, age: Duration, now: Now) -> Mono {
         let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
-        Mono(self.lease_now(now).0.saturating_sub(age))
+        Mono(self.moment(now).0.saturating_sub(age))
     }
 
     /// How old a sign of life is, this server's pauses included.
     pub(crate) fn age(&self, heard: Mono, now: Now) -> Duration {
-        self.lease_clock.age(heard, now.mono)
+        self.moment(now).since(heard)
     }
 
     /// Wall time of a slot's last renewal.
     pub(crate) fn renewed(&self, slot: u32, now: Now) -> Wall {
-        let age = |view: LeaseView| self.lease_now(now).since(view.renewed);
+        let age = |view: LeaseView| self.age(view.renewed, now);
         self.slots.lease(slot).view().map_or(now.wall, |view| now.wall.minus(age(view)))
     }
 
@@ -206,7 +214,7 @@ impl Registry {
     }
 
     pub(crate) fn renew_slot(&self, slot: u32, hash: KeyHash, origin: &Origin, now: Now) -> bool {
-        let renewed = self.slots.lease(slot).renew(hash.fingerprint, self.lease_now(now), origin.heard());
+        let renewed = self.slots.lease(slot).renew(hash.fingerprint, self.moment(now), origin.heard());
         if renewed {
             self.counters.renewals.fetch_add(1, Ordering::Relaxed);
         }
@@ -248,6 +256,8 @@ impl Registry {
         };
         if let Some(old) = old {
             count(old).fetch_sub(1, Ordering::Relaxed);
+            let returned = old.head().life == Life::Expired && new.is_live();
+            self.counters.returned.fetch_add(u64::from(returned), Ordering::Relaxed);
         }
         count(new).fetch_add(1, Ordering::Relaxed);
     }

@@ -59,7 +59,7 @@ impl Registry {
             || origin.heard() > Heard::Peer
                 && !planted(Bug::LearningRefuses)
                 && self.slot_of(key).is_none()
-                && self.early.note(hash, self.lease_now(now));
+                && self.early.note(hash, self.moment(now));
         if taken { Ok(Renewed { override_status: None, next: NEXT }) } else { Err(Refused::NotFound) }
     }
 

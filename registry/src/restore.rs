@@ -21,7 +21,7 @@ impl Registry {
             return Ok(Merged::Lapsed);
         }
         // Who was stored as alive was beating; a lease never renewed would be the first to go.
-        let sign = Sign { at: self.lease_now(now), heard: Heard::Nobody, beaten: true };
+        let sign = Sign { at: self.moment(now), heard: Heard::Nobody, beaten: true };
         self.merge_signed(stored, sign, false, now)
     }
 

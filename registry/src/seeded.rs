@@ -46,13 +46,15 @@ pub enum Bug {
     LearningRefuses = 24,
     /// A renewal of a removed instance is answered OK.
     RemovedRenewed = 25,
+    /// Whoever claims at the REST edge to pass on what it was told is believed.
+    StrangerBelieved = 26,
     /// Instances that nobody heard from are adopted.
     LapsedAdopted = 27,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::LeaseDoubled,
         Self::RemovedUnseen,
         Self::CancelForgotten,
@@ -71,6 +73,7 @@ impl Bug {
         Self::PausesCounted,
         Self::LearningRefuses,
         Self::RemovedRenewed,
+        Self::StrangerBelieved,
         Self::LapsedAdopted,
     ];
 }

@@ -29,7 +29,7 @@ const REMEMBERED_SHARE: u64 = 4;
 
 /// State between ticks.
 pub(crate) struct Ticker {
-    /// Lease time between the last two ticks.
+    /// Time between the last two ticks, without pauses.
     step: Duration,
     random: SmallRng,
     guard: Guard,
@@ -88,6 +88,7 @@ impl Registry {
         self.counters.longest_lease_ms.store(census.longest_ms, Ordering::Relaxed);
         let peer_expired = self.counters.peer_expired.swap(0, Ordering::Relaxed) as usize;
         ticker.guard.removed(peer_expired, now.mono);
+        ticker.guard.returned(self.counters.returned.swap(0, Ordering::Relaxed) as usize, now.mono);
         let allowance = self.allowance(ticker, &census, renewals, now.mono);
         ticker.lapsing = self.lapsing_of(&census, ticker.step);
         let (chosen, protected) = self.choose(ticker, &census, allowance);
@@ -138,7 +139,7 @@ impl Registry {
 
     /// One pass over all leases, without a lock.
     fn census(&self, now: Now) -> Census {
-        let lease_now = self.lease_now(now);
+        let reading = self.lease_clock.read(now.mono);
         let double = self.config.eureka_double_lease;
         let mut census = Census::default();
         let mut rate = Rate::default();
@@ -147,17 +148,17 @@ impl Registry {
             {
                 let per_minute = rate.of(view.interval_ms());
                 let duration = view.duration_ms(double);
-                let age = lease_now.0.saturating_sub(view.renewed.0);
+                let passed = reading.since(view.renewed).as_millis() as u64;
                 census.live += 1;
                 census.promised += per_minute;
                 census.longest_ms = census.longest_ms.max(duration);
-                if age > duration {
-                    let overdue = Duration::from_millis(age - duration);
+                if passed > duration {
+                    let overdue = Duration::from_millis(passed - duration);
                     let unprotected = !view.beaten || view.is_down();
                     census.lapsed.push(Lapsed { slot, overdue, unprotected, interval: view.interval() });
                 } else if view.beaten {
                     census.expected += per_minute;
-                    let heard = age * OVERDUE.1 <= u64::from(view.interval_ms()) * OVERDUE.0;
+                    let heard = passed * OVERDUE.1 <= u64::from(view.interval_ms()) * OVERDUE.0;
                     census.heard += if heard { per_minute } else { 0.0 };
                 }
             }
@@ -208,10 +209,8 @@ impl Registry {
         let Some((_, record)) = self.slots.record(slot) else { return false };
         self.with_key(record.key().as_ref(), now, |key| {
             let Ok(held) = key.live() else { return false };
-            let lapsed =
-                self.slots.lease(held.slot).view().is_some_and(|view| {
-                    view.is_expired(self.lease_now(now), self.config.eureka_double_lease)
-                });
+            let lease = self.slots.lease(held.slot).view();
+            let lapsed = lease.is_some_and(|lease| self.is_expired(&lease, now));
             if !lapsed && !planted(Bug::RemovedUnseen) {
                 return false;
             }

@@ -8,7 +8,6 @@ use axum::Router;
 use heureka_compat_http::Gate;
 use heureka_registry::Registry;
 use heureka_registry::replication::{self, Replicator};
-use tokio::net::TcpListener;
 
 use crate::app::App;
 use crate::config::{Config, bytes_of};
@@ -16,9 +15,9 @@ use crate::drain::{self, Ending};
 use crate::eureka::{Abroad, Copied, Eureka};
 use crate::grpc::{self, Grpc};
 use crate::life::{Cluster, Life, Preserving, State};
-use crate::listen::Listen;
+use crate::listen::{Listen, Listener};
 use crate::metrics::{Metrics, Sources};
-use crate::peers::Peers;
+use crate::peers::{Dial, Peers};
 use crate::ticks::Ticks;
 use crate::{Running, StartError, World, eureka, health, persist};
 
@@ -47,11 +46,11 @@ pub(crate) struct Surfaces {
 
 impl Parts {
     /// The parts of a server on these addresses; nothing runs yet.
-    pub(crate) fn new(config: Config, world: World, addresses: &[SocketAddr]) -> Self {
+    pub(crate) fn new(config: Config, world: World, dial: Dial, addresses: &[SocketAddr]) -> Self {
         let core = Arc::new(Registry::new(config.core(), world.seeds, world.clock.now()));
         let identity = identity(&config, &world);
         let replicator = Replicator::new(core.clone(), greeting(&config, &identity, addresses));
-        let peers = Peers::new(Arc::new(replicator), world.clock.clone(), &config, world.seeds.shuffle);
+        let peers = Peers::new(Arc::new(replicator), world.clock.clone(), &config, dial, world.seeds.shuffle);
         let mut cluster = Cluster::of(&peers, &config.peer);
         let copied = Copied::new(&config.eureka);
         cluster.seen = copied.beside(cluster.seen);
@@ -105,7 +104,7 @@ impl Parts {
     }
 
     /// Answers on these listeners.
-    pub(crate) fn listen(&self, app: App, metrics: &Arc<Metrics>, listeners: Vec<TcpListener>) {
+    pub(crate) fn listen(&self, app: App, metrics: &Arc<Metrics>, listeners: Vec<impl Listener>) {
         let Config { limits, drain, .. } = &self.config;
         let seed = self.world.seeds.shuffle;
         let (limits, drain) = (limits.clone(), drain.clone());

@@ -29,14 +29,14 @@ use std::time::Duration;
 use axum::Router;
 use heureka_model::Clock;
 use heureka_registry::{Registry, Seeds};
-use tokio::net::TcpListener;
 
 use crate::assembly::{Parts, Surfaces};
 use crate::config::{Config, DrainConfig};
 use crate::drain::{Drained, Ending};
 use crate::eureka::Eureka;
 use crate::life::Life;
-use crate::peers::Peers;
+use crate::listen::Listener;
+use crate::peers::{Dial, Peers};
 use crate::telemetry::LineBudget;
 
 /// What a server takes from outside instead of reaching for it.
@@ -55,6 +55,7 @@ pub struct Server {
     config: Config,
     world: World,
     routes: Router,
+    dial: Dial,
 }
 
 /// Why a server did not start.
@@ -91,7 +92,7 @@ impl Server {
     /// A server with these settings.
     #[must_use]
     pub fn new(config: Config, world: World) -> Self {
-        Self { config, world, routes: Router::new() }
+        Self { config, world, routes: Router::new(), dial: peers::system() }
     }
 
     /// Serves more HTTP routes beside its own, for whoever embeds the server.
@@ -103,13 +104,20 @@ impl Server {
         self
     }
 
+    /// Opens connections to peers this way instead of over the machine's network.
+    #[must_use]
+    pub fn dial(mut self, dial: Dial) -> Self {
+        self.dial = dial;
+        self
+    }
+
     /// Starts to answer on these listeners and to let time pass.
     /// # Errors
     /// A listener that does not know its own address; a damaged description of the native contract.
-    pub async fn start(self, listeners: Vec<TcpListener>) -> Result<Running, StartError> {
-        let Self { config, world, routes } = self;
-        let addresses = listeners.iter().map(TcpListener::local_addr).collect::<Result<Vec<_>, _>>()?;
-        let mut parts = Parts::new(config, world, &addresses);
+    pub async fn start(self, listeners: Vec<impl Listener>) -> Result<Running, StartError> {
+        let Self { config, world, routes, dial } = self;
+        let addresses = listeners.iter().map(Listener::local_addr).collect::<Result<Vec<_>, _>>()?;
+        let mut parts = Parts::new(config, world, dial, &addresses);
         let store = parts.restore().await?;
         let Surfaces { app, metrics, eureka } = parts.surfaces(routes, store.is_some()).await?;
         parts.listen(app, &metrics, listeners);

@@ -12,6 +12,8 @@ mod guarded;
 mod service;
 mod sniff;
 
+use std::future::Future;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +21,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -31,6 +34,25 @@ pub use bind::{BindError, bind, connections_max};
 
 /// Pause after an accept that failed for want of something, most likely of files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Where connections come from: a port of the machine, or of a simulated one.
+pub trait Listener: Send + Sync + 'static {
+    /// A connection.
+    type Socket: AsyncRead + AsyncWrite + Send + Unpin + 'static;
+
+    /// The address that others connect to.
+    /// # Errors
+    /// It is not known.
+    fn local_addr(&self) -> io::Result<SocketAddr>;
+
+    /// The next connection, and where it comes from. A call that is given up loses none.
+    fn accept(&self) -> impl Future<Output = io::Result<(Self::Socket, SocketAddr)>> + Send;
+
+    /// Makes a connection ready before its first byte is read.
+    /// # Errors
+    /// It is of no use.
+    fn prepare(socket: &Self::Socket) -> io::Result<()>;
+}
 
 /// What all connections of a server share.
 pub(crate) struct Listen {
@@ -64,32 +86,32 @@ impl Listen {
     }
 
     /// Accepts until the server is asked to end, then gives the port back.
-    pub(crate) async fn run(self: Arc<Self>, listener: TcpListener) {
+    pub(crate) async fn run<L: Listener>(self: Arc<Self>, listener: L) {
         loop {
             let accepted = tokio::select! {
                 () = self.ending.asked() => return,
                 accepted = listener.accept() => accepted,
             };
             match accepted {
-                Ok((socket, peer)) => self.admit(socket, peer),
+                Ok((socket, peer)) => self.admit::<L>(socket, peer),
                 Err(error) if concerns_one_connection(&error) => {}
                 Err(error) => self.pause(&error).await,
             }
         }
     }
 
-    fn admit(self: &Arc<Self>, socket: TcpStream, peer: SocketAddr) {
+    fn admit<L: Listener>(self: &Arc<Self>, socket: L::Socket, peer: SocketAddr) {
         let Ok(permit) = self.seats.clone().try_acquire_owned() else {
             self.metrics.closed(Closed::Limit);
             tracing::warn!("connection refused, all places are taken");
             return;
         };
         let seat = Seat::take(self.metrics.clone(), permit);
-        let connection = connection::serve(self.clone(), socket, canonical(peer), seat);
+        let connection = connection::serve::<L>(self.clone(), socket, canonical(peer), seat);
         self.ending.track(connection);
     }
 
-    async fn pause(&self, error: &std::io::Error) {
+    async fn pause(&self, error: &io::Error) {
         self.metrics.accept_errors.increment(1);
         tracing::warn!(%error, "cannot accept a connection");
         tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -108,6 +130,22 @@ impl Listen {
     }
 }
 
+impl Listener for TcpListener {
+    type Socket = TcpStream;
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.local_addr()
+    }
+
+    fn accept(&self) -> impl Future<Output = io::Result<(TcpStream, SocketAddr)>> + Send {
+        self.accept()
+    }
+
+    fn prepare(socket: &TcpStream) -> io::Result<()> {
+        connection::prepare(socket)
+    }
+}
+
 impl Seat {
     fn take(metrics: Arc<Metrics>, permit: OwnedSemaphorePermit) -> Self {
         metrics.connections.increment(1);
@@ -122,8 +160,8 @@ impl Drop for Seat {
 }
 
 /// The client gave up before it was accepted; the listener is fine.
-fn concerns_one_connection(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+fn concerns_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
@@ -146,7 +184,7 @@ mod tests {
 
     #[test]
     fn want_of_files_is_no_fault_of_one_connection() {
-        assert!(!concerns_one_connection(&std::io::Error::from_raw_os_error(24)));
-        assert!(concerns_one_connection(&std::io::ErrorKind::ConnectionAborted.into()));
+        assert!(!concerns_one_connection(&io::Error::from_raw_os_error(24)));
+        assert!(concerns_one_connection(&io::ErrorKind::ConnectionAborted.into()));
     }
 }

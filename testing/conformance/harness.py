@@ -6,9 +6,11 @@ the build folder.
 """
 
 import contextlib
+import itertools
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -61,25 +63,34 @@ def require(condition, seen):
 
 
 class Program:
-    """A child that says what it does, one JSON object a line, and does what it is told likewise."""
+    """A child that says what it does, one JSON object a line, and does what it is told likewise. What else it prints is
+    shown and kept."""
 
     def __init__(self, name, *command):
         self.name = name
         self.said = []
+        self.printed = []
         self.answers = {}
         self.asked = 0
         self.ended = threading.Event()
         self.child = subprocess.Popen(
-            command, cwd=WORK, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+            command, cwd=WORK, text=True, bufsize=1,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )
         threading.Thread(target=self._read, daemon=True).start()
+        threading.Thread(target=self._show, args=(self.child.stderr,), daemon=True).start()
+
+    def _show(self, lines):
+        for line in lines:
+            self.printed.append(line.rstrip())
+            print(f"  {self.name} says: {line.rstrip()}", flush=True)
 
     def _read(self):
         for line in self.child.stdout:
             try:
                 said = json.loads(line)
             except ValueError:
-                print(f"  {self.name} says: {line.rstrip()}", flush=True)
+                self._show([line])
                 continue
             if "answer" in said:
                 self.answers[said["answer"]] = said
@@ -145,15 +156,17 @@ class Program:
 class Server:
     """The server under test. `restart` brings an empty one to the same address."""
 
-    def __init__(self):
-        self.address = "127.0.0.1:0"
+    def __init__(self, address="127.0.0.1:0", *flags, **settings):
+        self.address = address
+        self.flags = flags
+        self.settings = settings
         self.child = None
         self.start()
 
     def start(self):
         self.child = subprocess.Popen(
-            ["sh", "-c", GUARD, "sh", BINARY, "--log", "warn", "--listen", self.address],
-            cwd=WORK, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            ["sh", "-c", GUARD, "sh", BINARY, "--log", "warn", "--listen", self.address, *self.flags],
+            cwd=WORK, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **self.settings},
         )
         for line in self.child.stdout:
             if " listening on " in line:
@@ -163,17 +176,23 @@ class Server:
         raise Failed(f"the server did not listen on {self.address}")
 
     def stop(self, signal="KILL"):
+        """The code with which it ended."""
         if self.child is None:
-            return
+            return None
         with contextlib.suppress(OSError):
             self.child.stdin.write(signal + "\n")
             self.child.stdin.close()
-        self.child.wait(PATIENCE)
-        self.child = None
+        child, self.child = self.child, None
+        return child.wait(PATIENCE)
 
     def restart(self, signal="KILL"):
         self.stop(signal)
         self.start()
+
+    @property
+    def targets(self):
+        """Where gRPC clients find it, one after the other."""
+        return itertools.repeat(self.address)
 
     @property
     def base(self):
@@ -199,6 +218,44 @@ class Server:
         """The only instance of an application."""
         found = self.fetch(f"apps/{app}")
         return found and found["application"]["instance"][0]
+
+
+class Cluster:
+    """Servers that are peers of each other, each on a port of its own that is kept for it while it is away."""
+
+    def __init__(self, size, **settings):
+        self.servers = []
+        self.places = [socket.socket() for _ in range(size)]
+        for place in self.places:
+            # Bound and never listening, next to the server: nobody else is given the port, and nobody is answered.
+            place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            place.bind(("127.0.0.1", 0))
+        addresses = ["%s:%d" % place.getsockname() for place in self.places]
+        for number, address in enumerate(addresses):
+            peers = [flag for other in addresses if other != address for flag in ("--peer", other)]
+            self.servers.append(Server(address, "--node-id", f"node-{number}", *peers, **settings))
+
+    def orders(self):
+        """The servers with each of them in the first place, over and over."""
+        for first in itertools.cycle(range(len(self.servers))):
+            yield self.servers[first:] + self.servers[:first]
+
+    @property
+    def targets(self):
+        """Names that generic channels of gRPC take: all addresses, in one order after another."""
+        return ("ipv4:" + ",".join(server.address for server in order) for order in self.orders())
+
+    def instances(self):
+        """What all of them hold."""
+        held = [server.instances() for server in self.servers]
+        require(all(one == held[0] for one in held), held)
+        return held[0]
+
+    def stop(self):
+        for server in self.servers:
+            server.stop()
+        for place in self.places:
+            place.close()
 
 
 class Watcher(Program):
@@ -252,9 +309,9 @@ def _watch_parent():
     threading.Thread(target=loop, daemon=True).start()
 
 
-def suite(name, facts):
+def suite(name, facts, serve=Server):
     """Runs `facts(server, watchers, start)` beside a watcher of each language, judged when they end. `start` makes
-    a program that is ended with the suite."""
+    a program that is ended with the suite, `serve` the server or cluster."""
     _watch_parent()
     begun = time.monotonic()
     started = []
@@ -266,8 +323,9 @@ def suite(name, facts):
 
     try:
         os.makedirs(os.path.join(WORK, "recordings"), exist_ok=True)
-        server = Server()
-        watchers = [start(name, language, server.address, kind=Watcher) for language in ("python", "node")]
+        server = serve()
+        targets = zip(("python", "node"), server.targets)
+        watchers = [start(name, language, target, kind=Watcher) for language, target in targets]
         with check("generated clients in Python and JavaScript watch"):
             for watcher in watchers:
                 watcher.wait_for("settled")

@@ -1,10 +1,10 @@
-// An ordinary eureka-js-client program. Usage: node js_client.js PACKAGE HOST PORT OPTIONS-AS-JSON. Speaks JSON lines;
-// see Program in harness.py.
+// An ordinary eureka-js-client program. Usage: node js_client.js PACKAGE HOST PORT OPTIONS-AS-JSON; its option `eureka`
+// goes to the client and may name several servers. Speaks JSON lines; see Program in harness.py.
 const readline = require('readline');
 
 const [name, host, port, options] = process.argv.slice(2);
 const { Eureka } = require(name);
-const { instance, delta = false, register = true } = JSON.parse(options);
+const { instance, delta = false, register = true, eureka = {} } = JSON.parse(options);
 
 const say = (words) => process.stdout.write(JSON.stringify(words) + '\n');
 const complaints = [];
@@ -18,7 +18,7 @@ const client = new Eureka({
   shouldUseDelta: delta,
   eureka: {
     host, port: Number(port), servicePath: '/eureka/apps/',
-    heartbeatInterval: 600, registryFetchInterval: 600, registerWithEureka: register,
+    heartbeatInterval: 600, registryFetchInterval: 600, registerWithEureka: register, ...eureka,
   },
   requestMiddleware(request, done) {
     counts[request.method || 'GET'] += 1;

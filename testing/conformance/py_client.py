@@ -1,4 +1,5 @@
-"""An ordinary py-eureka-client program. Usage: py_client.py SERVER APP PORT. Speaks JSON lines; see harness.Program."""
+"""An ordinary py-eureka-client program. Usage: py_client.py SERVERS APP PORT [LEASE-SECONDS]; servers between commas.
+Speaks JSON lines; see harness.Program."""
 
 import json
 import logging
@@ -8,7 +9,8 @@ import sys
 import py_eureka_client.eureka_client as eureka_client
 from py_eureka_client.logger import set_handler, set_level
 
-SERVER, APP, PORT = sys.argv[1], sys.argv[2], int(sys.argv[3])
+SERVERS, APP, PORT = sys.argv[1], sys.argv[2], int(sys.argv[3])
+LEASE = int(sys.argv[4]) if len(sys.argv) > 4 else 3
 CHECKED = re.compile(r"check hash, local\[(.*)\], remote\[(.*)\]")
 
 
@@ -19,7 +21,7 @@ def say(**words):
 class Log(logging.Handler):
     """What the client logs about its cycles: each begins with a heartbeat and ends with a fetch."""
 
-    cycles = checks = mismatches = 0
+    cycles = checks = mismatches = registrations = 0
     warnings = []
 
     def emit(self, record):
@@ -28,6 +30,7 @@ class Log(logging.Handler):
             Log.warnings.append(message)
         if message.startswith("sending heartbeat to eureka server "):
             Log.cycles += message.endswith("server ")
+        Log.registrations += message == "register successfully!"
         found = CHECKED.match(message)
         if found:
             Log.checks += 1
@@ -52,6 +55,8 @@ def report():
         "mismatches": Log.mismatches,
         "warnings": len(Log.warnings),
         "last_warnings": Log.warnings[-3:],
+        "registrations": Log.registrations,
+        "complaints": Log.warnings,
     }
 
 
@@ -73,13 +78,13 @@ def do(words):
 
 
 eureka_client.init(
-    eureka_server=SERVER,
+    eureka_server=SERVERS,
     app_name=APP,
     instance_host="127.0.0.1",
     instance_ip="127.0.0.1",
     instance_port=PORT,
     renewal_interval_in_secs=1,
-    duration_in_secs=3,
+    duration_in_secs=LEASE,
 )
 say(started=True)
 for line in sys.stdin:

@@ -211,10 +211,57 @@ class Caller:
         return response.FromString(data)
 
 
+class Keeper:
+    """Owner of one instance: renews, and registers where there is no lease any more."""
+
+    def __init__(self, caller, key, lease):
+        self.caller, self.key, self.lease = caller, key, lease
+        self.told = {"registered": 0, "renewed": 0, "failed": []}
+        self.leaving = threading.Event()
+        self.register()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def register(self):
+        one = instance.Instance(key=self.key, ip_address="127.0.0.1", host_name="localhost")
+        one.port.number, one.port.enabled = 9300, True
+        one.lease.duration.FromSeconds(self.lease)
+        self.caller.write("Register", registry.RegisterRequest(instance=one), registry.RegisterResponse)
+        self.told["registered"] += 1
+
+    def run(self):
+        while not self.leaving.wait(self.lease / 3):
+            try:
+                self.renew()
+            except grpc.RpcError as error:
+                self.told["failed"].append(error.code().name)
+
+    def renew(self):
+        call = self.caller.channel.unary_unary(
+            REGISTRY + "Renew",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=registry.RenewResponse.FromString,
+        )
+        try:
+            call(registry.RenewRequest(key=self.key), timeout=self.lease / 3)
+            self.told["renewed"] += 1
+        except grpc.RpcError as error:
+            if error.code() != grpc.StatusCode.NOT_FOUND:
+                raise
+            self.register()
+
+    def cancel(self):
+        self.leaving.set()
+        self.thread.join(10)
+        self.caller.write("Cancel", registry.CancelRequest(key=self.key), registry.CancelResponse)
+
+
 class Program:
     def __init__(self):
         # Reconnects of the transport must be as quick as the server's restart.
         options = [("grpc.max_reconnect_backoff_ms", 200), ("grpc.initial_reconnect_backoff_ms", 50)]
+        # Made from a target with several addresses, the authority has two ports, and every server refuses it.
+        options += [("grpc.default_authority", "heureka")]
         channel = grpc.insecure_channel(TARGET, options)
         self.watcher = Watcher(channel)
         self.caller = Caller(channel)
@@ -232,6 +279,18 @@ class Program:
         one.status = instance.InstanceStatus.Value("INSTANCE_STATUS_" + words.get("status", "UP"))
         request = registry.RegisterRequest(instance=one)
         return self.caller.write("Register", request, registry.RegisterResponse).created
+
+    def keep(self, words):
+        """Registers with a lease of these seconds and renews it from now on, a third of it apart."""
+        self.keeper = Keeper(self.caller, self.key(words), words["lease"])
+
+    def kept(self, _):
+        """What became of its calls so far."""
+        return self.keeper.told
+
+    def release(self, _):
+        """Renews no more and cancels."""
+        self.keeper.cancel()
 
     def cancel(self, words):
         request = registry.CancelRequest(key=self.key(words))

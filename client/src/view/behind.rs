@@ -35,6 +35,11 @@ impl Behind {
         self.0.remove(key);
     }
 
+    /// Whether the server has removed the key.
+    pub(super) fn lacks(&self, key: &InstanceKey) -> bool {
+        self.0.get(key).is_some_and(|copy| copy.registration.is_none())
+    }
+
     pub(super) fn retain(&mut self, stays: impl Fn(&InstanceKey) -> bool) {
         self.0.retain(|key, _| stays(key));
     }
@@ -73,25 +78,46 @@ impl Behind {
 /// What was removed lately, and at which version: a server that lags may not have heard of it.
 #[derive(Debug, Default)]
 pub(super) struct Removed {
-    versions: HashMap<InstanceKey, (Version, Instant)>,
+    versions: HashMap<InstanceKey, Gone>,
     /// Keys in the order of their removals; one that was removed again stands here twice.
     order: VecDeque<(InstanceKey, Instant)>,
 }
 
+/// How a key was removed.
+#[derive(Clone, Copy, Debug)]
+struct Gone {
+    version: Version,
+    /// A server said so. Otherwise one lacked what was held at this version, which another may still have.
+    is_told: bool,
+    at: Instant,
+}
+
 impl Removed {
+    /// A server told the removal, with this version.
     pub(super) fn note(&mut self, key: InstanceKey, version: Version, now: Instant) {
-        let known = self.versions.entry(key.clone()).or_insert((version, now));
-        *known = (version.max(known.0), now);
+        self.insert(key, Gone { version, is_told: true, at: now });
+    }
+
+    /// A server lacks what was held at this version.
+    pub(super) fn note_missing(&mut self, key: InstanceKey, version: Version, now: Instant) {
+        self.insert(key, Gone { version, is_told: false, at: now });
+    }
+
+    fn insert(&mut self, key: InstanceKey, gone: Gone) {
+        let now = gone.at;
+        let known = self.versions.entry(key.clone()).or_insert(gone);
+        let newest = if gone.rank() > known.rank() { gone } else { *known };
+        *known = Gone { at: now, ..newest };
         self.order.push_back((key, now));
         while self.order.len() > REMOVALS || self.order.front().is_some_and(|(_, at)| is_over(*at, now)) {
             self.forget_oldest();
         }
     }
 
-    /// Whether the key was removed at this version or a later one.
+    /// Whether the key was removed at this version or a later one, or was held at a later one and then missing.
     pub(super) fn outdates(&self, key: &InstanceKey, version: Version, now: Instant) -> bool {
-        let removed = self.versions.get(key).filter(|(_, at)| !is_over(*at, now));
-        removed.is_some_and(|(removed, _)| *removed >= version)
+        let gone = self.versions.get(key).filter(|gone| !is_over(gone.at, now));
+        gone.is_some_and(|gone| gone.rank() > (version, false))
     }
 
     pub(super) fn forget(&mut self, key: &InstanceKey) {
@@ -100,9 +126,15 @@ impl Removed {
 
     fn forget_oldest(&mut self) {
         let Some((key, at)) = self.order.pop_front() else { return };
-        if self.versions.get(&key).is_some_and(|(_, last)| *last == at) {
+        if self.versions.get(&key).is_some_and(|gone| gone.at == at) {
             self.versions.remove(&key);
         }
+    }
+}
+
+impl Gone {
+    fn rank(&self) -> (Version, bool) {
+        (self.version, self.is_told)
     }
 }
 

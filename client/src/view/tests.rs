@@ -1,7 +1,5 @@
 //! Messages and what they make of the set.
 
-use heureka_model::InstanceKey;
-
 use super::*;
 use crate::testing::{change, key, registered, registration, told_by};
 
@@ -252,6 +250,30 @@ fn what_differs_replaces_the_named_applications_and_leaves_the_others() {
     assert_eq!(told, [Event::Modified(registration("b", 3))], "a change of an application that is not named");
     let told = take(&mut view, vec![end(None)]);
     assert_eq!(told, [Event::Removed { last: other, reason: None }, Event::Synced { instances: 2 }]);
+}
+
+#[test]
+fn what_was_missing_from_a_snapshot_does_not_come_back_in_an_older_version() {
+    let (mut view, older) = (View::default(), vec![put("a", 4)]);
+    take(&mut view, whole(1, vec![put("a", 5)]));
+    assert_eq!(take(&mut view, whole(2, vec![])).len(), 2);
+    assert_eq!(take(&mut view, vec![changes(older.clone())]), []);
+    assert_eq!(insist(&mut view, &older), Next::Settled);
+    assert_eq!(take(&mut view, vec![changes(vec![put("a", 5)])]), [Event::Added(registration("a", 5))]);
+}
+
+#[test]
+fn what_a_server_that_lagged_had_removed_goes_when_the_next_tells_nothing_of_it() {
+    let mut view = View::default();
+    take(&mut view, whole(1, vec![put("a", 5), put("b", 1)]));
+    take(&mut view, vec![begin(v1::SnapshotMode::Resume), changes(vec![remove("a", 4)]), end(None)]);
+    assert!(holds(&view, "a", 5));
+    // It removed the newer one meanwhile, and so it has what was told of the application.
+    let told = take(&mut view, vec![differing(2, &[]), end(Some(digest_of(vec![put("b", 1)])))]);
+    let gone = Event::Removed { last: registration("a", 5), reason: None };
+    assert_eq!(told, [gone, Event::Synced { instances: 1 }]);
+    assert_eq!(insist(&mut view, &[put("b", 1)]), Next::Settled);
+    assert_eq!(take(&mut view, vec![changes(vec![put("a", 5)])]), [Event::Added(registration("a", 5))]);
 }
 
 #[test]

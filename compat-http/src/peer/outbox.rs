@@ -34,7 +34,7 @@ const ASKED_MAX: usize = 100_000;
 #[derive(Debug, Default)]
 pub struct Outbox {
     reach: Reach,
-    /// Lease time up to which renewals were looked for.
+    /// Moment up to which renewals were looked for.
     scanned: Mono,
     next_scan: Mono,
     beats: VecDeque<Sighting>,

@@ -52,7 +52,7 @@ pub struct Changes {
 pub struct Sighting {
     pub(super) slot: u32,
     pub(super) fingerprint: u32,
-    /// Lease time of the renewal.
+    /// Moment of the renewal.
     pub(super) at: Mono,
 }
 
@@ -161,12 +161,12 @@ impl Registry {
         Some((outgoing, weight))
     }
 
-    /// Leases of the scope that were renewed after lease time `after`, and the lease time to ask with next. One
+    /// Leases of the scope that were renewed after the moment `after`, and the moment to ask with next. One
     /// pass over all leases, without a lock.
     #[must_use]
     pub fn sightings(&self, after: Mono, scope: Scope, now: Now) -> (Vec<Sighting>, Mono) {
         // Renewals of this very millisecond may still come: they are told again rather than never.
-        let through = Mono(self.lease_now(now).0.saturating_sub(1));
+        let through = Mono(self.moment(now).0.saturating_sub(1));
         let mut sightings = Vec::new();
         for (first, leases) in self.slots.leases() {
             for (slot, lease) in (first..).zip(leases) {
@@ -183,8 +183,7 @@ impl Registry {
     pub(super) fn sighting(&self, slot: u32, now: Now) -> Option<Sighting> {
         let lease = self.slots.lease(slot);
         let view = lease.view()?;
-        let holds = view.heard > Heard::Nobody
-            && !view.is_expired(self.lease_now(now), self.config.eureka_double_lease);
+        let holds = view.heard > Heard::Nobody && !self.is_expired(&view, now);
         holds.then(|| Sighting { slot, fingerprint: lease.fingerprint(), at: view.renewed })
     }
 

@@ -45,7 +45,7 @@ struct Pull {
 
 /// Renewals on their way out.
 struct Beats {
-    /// Lease time up to which renewals were looked for.
+    /// Moment up to which renewals were looked for.
     after: Mono,
     due: Mono,
     waiting: VecDeque<Sighting>,

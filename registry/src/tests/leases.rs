@@ -4,6 +4,7 @@ use std::time::Duration;
 use heureka_model::{ChangeKind, Instance, RemovalReason, Selectors, Status, Wall};
 
 use super::support::{GRPC, World, config, instance, key, leased};
+use crate::replication::{Adoption, Outgoing};
 use crate::{Config, Preservation, PreservationMode, SetOverride, Start};
 
 fn off() -> World {
@@ -96,6 +97,21 @@ fn a_renewal_before_the_late_tick_of_a_paused_server_counts_once() {
     assert!(world.get("P", "p").is_some());
     world.pass(1);
     assert!(world.get("P", "p").is_none(), "its lease is not longer by the pause");
+}
+
+#[test]
+fn what_a_peer_heard_while_this_server_stood_still_is_passed_on_as_old_as_it_is() {
+    let (mut world, other) = (off(), off());
+    other.register(leased("P", "p", 90));
+    let state = other.registry.export(key("P", "p"), other.now).unwrap();
+    world.pass(3);
+    world.pause(60);
+    let age = Duration::from_secs(33);
+    world.registry.merge(Outgoing { state, age, beaten: true }, Adoption::Fresh, world.now).unwrap();
+    world.pass(1);
+    let slot = world.registry.slot_of(key("P", "p")).unwrap();
+    let heard = world.registry.slots.lease(slot).view().unwrap().renewed;
+    assert_eq!(world.registry.age(heard, world.now), age + Duration::from_secs(1), "the pause counts once");
 }
 
 #[test]

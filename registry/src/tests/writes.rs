@@ -89,6 +89,19 @@ fn two_heartbeats_of_an_older_record_are_believed() {
 }
 
 #[test]
+fn a_registration_of_what_is_stored_ends_a_row_of_older_heartbeats() {
+    let world = world();
+    let newer = Instance { app_group: "N".into(), ..stamped("r", Status::Up, 100) };
+    world.register(&newer);
+    let older = stamped("r", Status::Up, 50);
+    for _ in 0..2 {
+        world.registry.renew(key("W", "r"), Beat::Stamp(Wall(50)), None, &REST, world.now).unwrap();
+        assert!(world.register(&newer).applied);
+    }
+    assert!(!world.register(older).applied, "both live, so the newer stamp counts");
+}
+
+#[test]
 fn a_late_register_after_a_cancel() {
     let mut world = world();
     let lease = |instance: Instance| Instance {

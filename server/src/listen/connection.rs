@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use super::guarded::{Guarded, Turns, Waits};
 use super::service::Requests;
 use super::sniff::{Prefixed, sniff};
-use super::{Listen, Seat};
+use super::{Listen, Listener, Seat};
 use crate::config::{LimitsConfig, bytes_of};
 use crate::drain::Leaving;
 use crate::grpc;
@@ -39,14 +39,14 @@ const PING_INTERVAL: Duration = Duration::from_secs(20);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Serves one connection.
-pub(super) async fn serve(listen: Arc<Listen>, socket: TcpStream, peer: SocketAddr, seat: Seat) {
-    let reason = converse(&listen, socket, peer).await;
+pub(super) async fn serve<L: Listener>(listen: Arc<Listen>, socket: L::Socket, peer: SocketAddr, seat: Seat) {
+    let reason = converse::<L>(&listen, socket, peer).await;
     listen.metrics.closed(reason);
     drop(seat);
 }
 
-async fn converse(listen: &Arc<Listen>, socket: TcpStream, peer: SocketAddr) -> Closed {
-    if prepare(&socket).is_err() {
+async fn converse<L: Listener>(listen: &Arc<Listen>, socket: L::Socket, peer: SocketAddr) -> Closed {
+    if L::prepare(&socket).is_err() {
         return Closed::Error;
     }
     let sniffed = tokio::select! {
@@ -62,7 +62,8 @@ async fn converse(listen: &Arc<Listen>, socket: TcpStream, peer: SocketAddr) -> 
     }
 }
 
-fn prepare(socket: &TcpStream) -> io::Result<()> {
+/// Sets what a socket of the machine needs.
+pub(super) fn prepare(socket: &TcpStream) -> io::Result<()> {
     // Answers are written whole; waiting for more to send would only delay them.
     socket.set_nodelay(true)?;
     // By itself the system takes over megabytes and then asks for more only when a third of them is gone. A client

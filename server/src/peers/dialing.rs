@@ -2,21 +2,27 @@
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, Hasher as _};
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::fast::FixedState;
+use futures_util::future::BoxFuture;
 use futures_util::{StreamExt as _, stream};
 use heureka_model::Wall;
 use heureka_proto::peer::v1 as pb;
+use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use pb::replication_service_client::ReplicationServiceClient;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic::transport::Endpoint;
+use tower::service_fn;
 
 use super::backoff::Backoff;
 use super::refusal::Refusal;
@@ -36,6 +42,26 @@ const CONNECTION_WINDOW: u32 = 2 << 20;
 /// server that starts again at once may find that it is still taken for alive.
 const SLOWLY: Duration = Duration::from_secs(30);
 const SEEMS: Duration = Duration::from_secs(10);
+
+/// Bytes in both directions.
+pub trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
+
+/// Opens a connection to a peer. The time that it may take is limited by whoever calls.
+pub type Dial = Arc<dyn Fn(SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn Socket>>> + Send + Sync>;
+
+/// Connections over the machine's network.
+pub(crate) fn system() -> Dial {
+    Arc::new(|address| Box::pin(connect(address)))
+}
+
+async fn connect(address: SocketAddr) -> io::Result<Box<dyn Socket>> {
+    let socket = TcpStream::connect(address).await?;
+    // Frames are written whole; waiting for more to send would only delay them.
+    socket.set_nodelay(true)?;
+    Ok(Box::new(socket))
+}
 
 /// What became of each address.
 #[derive(Default)]
@@ -133,7 +159,7 @@ async fn dial(peers: &Arc<Peers>, address: SocketAddr, gone: &CancellationToken)
     // An error ends the stream: it is told to the side that accepted by nothing else.
     let frames = stream::poll_fn(move |context| sent.poll_recv(context).map(|sent| sent?.ok()));
     let requests = frames.map(|frame| pb::ReplicateRequest { frame: Some(frame) });
-    let replies = match timeout(2 * CONNECT, call(address, requests)).await {
+    let replies = match timeout(2 * CONNECT, call(&peers.dial, address, requests)).await {
         Ok(Ok(replies)) => replies,
         Ok(Err(status)) => return Ended { end: End::Lost(status), hello: None },
         Err(_) => {
@@ -152,19 +178,24 @@ async fn dial(peers: &Arc<Peers>, address: SocketAddr, gone: &CancellationToken)
 
 /// Opens a connection of its own: what clients send must not stand before what servers say.
 async fn call(
+    dial: &Dial,
     address: SocketAddr,
     requests: impl futures_util::Stream<Item = pb::ReplicateRequest> + Send + 'static,
 ) -> Result<tonic::Streaming<pb::ReplicateResponse>, Status> {
     let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|error| unreachable(&error))?;
+    let dialed = dial.clone();
+    let connector = service_fn(move |_| {
+        let opening = dialed(address);
+        async move { opening.await.map(TokioIo::new) }
+    });
     let channel = endpoint
         .connect_timeout(CONNECT)
-        .tcp_nodelay(true)
         .http2_keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(PING_TIMEOUT)
         .keep_alive_while_idle(true)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .connect()
+        .connect_with_connector(connector)
         .await
         .map_err(|error| unreachable(&error))?;
     let mut client = ReplicationServiceClient::new(channel).max_decoding_message_size(MESSAGE_MAX);
@@ -193,7 +224,9 @@ fn note(peers: &Peers, address: SocketAddr, end: &End, refusal: Option<Refusal>)
     if let Some(refusal) = refusal {
         peers.counts.refused(refusal);
     }
-    if matches!(refusal, Some(Refusal::Duplicate | Refusal::Replaced)) {
+    let is_no_fault =
+        matches!(end, End::Left) || matches!(refusal, Some(Refusal::Duplicate | Refusal::Replaced));
+    if is_no_fault {
         return;
     }
     let wall = peers.clock.now().wall;

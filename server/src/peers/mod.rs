@@ -42,6 +42,8 @@ use crate::config::{Config, PeerConfig};
 use crate::drain::Ending;
 pub(crate) use counts::Counts;
 use dialing::Attempts;
+pub(crate) use dialing::system;
+pub use dialing::{Dial, Socket};
 use links::Links;
 pub(crate) use links::Traffic;
 use membership::{Members, Membership};
@@ -63,6 +65,7 @@ pub struct Peers {
     topology: Topology,
     counts: Arc<Counts>,
     notices: Notices,
+    dial: Dial,
     /// Asks for a look-up of all names before its time.
     out_of_turn: Arc<Notify>,
     /// Ends every stream.
@@ -97,6 +100,7 @@ impl Peers {
         replicator: Arc<Replicator>,
         clock: Arc<dyn Clock>,
         config: &Config,
+        dial: Dial,
         seed: u64,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -110,6 +114,7 @@ impl Peers {
             topology: Topology::default(),
             counts: Arc::default(),
             notices: Notices::default(),
+            dial,
             out_of_turn: Arc::default(),
             closing: CancellationToken::new(),
             seed,

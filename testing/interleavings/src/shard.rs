@@ -92,6 +92,6 @@ impl Shard {
     }
 
     fn is_lapsed(&self, now_ms: u64) -> bool {
-        self.lease.view().is_some_and(|view| view.is_expired(Mono(now_ms), false))
+        self.lease.view().is_some_and(|view| view.is_expired(Mono(now_ms).since(view.renewed), false))
     }
 }

@@ -9,10 +9,13 @@
 //! seed ──> plan: faults, clients, operators ──> world: events in order ──> monitors: what must never happen
 //!                                                 │ registry, replicator, links of every server
 //! ```
+//!
+//! What the core cannot show of who is believed to be a peer is asked of the REST edge ([`edge()`]).
 
 mod bugs;
 mod campaign;
 mod client;
+mod edge;
 mod minimise;
 mod monitors;
 mod net;
@@ -25,6 +28,7 @@ mod world;
 
 pub use bugs::{arm, bugs, disarm, name_of};
 pub use campaign::{Campaign, Failure, Tally, judge, regressions};
+pub use edge::edge;
 pub use minimise::minimise;
 pub use monitors::{Findings, Violation};
 pub use plan::{Plan, Temper};

@@ -4,8 +4,8 @@
 use std::process::ExitCode;
 
 use heureka_sim::{
-    Campaign, Failure, Plan, Tally, Temper, Trace, arm, bugs, disarm, explain, judge, name_of, regressions,
-    run,
+    Campaign, Failure, Plan, Tally, Temper, Trace, arm, bugs, disarm, edge, explain, judge, name_of,
+    regressions, run,
 };
 
 fn main() -> ExitCode {
@@ -131,6 +131,10 @@ impl Arguments {
                 return ExitCode::FAILURE;
             }
         }
+        if let Some(violation) = edge() {
+            println!("at the edge: {} {}", violation.invariant, violation.text);
+            return ExitCode::FAILURE;
+        }
         let began = clock();
         let tally = self.campaign().run(&tell);
         print(&tally, began.elapsed().as_secs_f64(), self.threads);
@@ -152,21 +156,32 @@ impl Arguments {
                 eprintln!("sim: fault {bug} is not built in; build with --features seeded-bugs");
                 return ExitCode::from(2);
             }
-            let tally = Campaign { stop: true, ..self.campaign() }.run(&|_| {});
+            let sighting = self.sighting();
             disarm();
-            let first = tally.failures.iter().min_by_key(|failure| failure.plan.seed);
-            found += usize::from(first.is_some());
+            found += usize::from(sighting.is_some());
             let name = name_of(*bug).unwrap_or_default();
-            match first {
-                Some(Failure { plan, violation }) => println!(
-                    "fault {bug}, {name}: found after {} seeds by seed {} ({:?}): {} {}",
-                    tally.seeds, plan.seed, plan.temper, violation.invariant, violation.text
-                ),
-                None => println!("fault {bug}, {name}: NOT found in {} seeds", tally.seeds),
+            match sighting {
+                Some(sighting) => println!("fault {bug}, {name}: found {sighting}"),
+                None => println!("fault {bug}, {name}: NOT found in {} seeds", self.seeds),
             }
         }
         println!("recall {found} of {}", self.bugs.len());
         if found == self.bugs.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+
+    /// Where the planted fault shows first.
+    fn sighting(&self) -> Option<String> {
+        if let Some(violation) = edge() {
+            return Some(format!("at the edge: {} {}", violation.invariant, violation.text));
+        }
+        let tally = Campaign { stop: true, ..self.campaign() }.run(&|_| {});
+        let first = tally.failures.iter().min_by_key(|failure| failure.plan.seed);
+        first.map(|Failure { plan, violation }| {
+            format!(
+                "after {} seeds by seed {} ({:?}): {} {}",
+                tally.seeds, plan.seed, plan.temper, violation.invariant, violation.text
+            )
+        })
     }
 }
 

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until, timeout};
 
 use crate::config::{PeerAddress, PeerConfig};
 use file::PeerFile;
@@ -81,24 +81,24 @@ impl Membership {
     /// Keeps the members up to date for as long as it is polled.
     pub(crate) async fn run(mut self) {
         let out_of_turn = self.out_of_turn.clone();
-        let mut polls = interval(POLL);
+        let mut polls = interval_at(Instant::now() + POLL, POLL);
         polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut last = Instant::now();
-        let mut all = true;
+        // Nobody is a peer before it, so whoever calls in the first moment asks for one out of turn.
+        self.look(true).await;
         loop {
-            tokio::select! {
-                _ = polls.tick() => {}
+            let asked = tokio::select! {
+                _ = polls.tick() => false,
                 () = out_of_turn.notified() => {
                     sleep_until(last + OUT_OF_TURN).await;
-                    all = true;
+                    true
                 }
-            }
-            all |= last.elapsed() >= self.refresh;
+            };
+            let all = asked || last.elapsed() >= self.refresh;
             if all {
                 last = Instant::now();
             }
             self.look(all).await;
-            all = false;
         }
     }
 
@@ -287,6 +287,22 @@ mod tests {
         out_of_turn.notify_one();
         members.changed().await.unwrap();
         assert!(shown(&members) == ["10.0.0.2:1"] && asked.elapsed() < Duration::from_secs(5));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_look_up_waits_for_nobody() {
+        // Enough for a choice between two that are ready to go wrong once.
+        for _ in 0..64 {
+            let answers = Answers::default();
+            answers.lock().insert("b:1".into(), Ok(vec![address("10.0.0.1:1")]));
+            let (membership, mut members) = membership(&["b:1"], "", &answers);
+            membership.out_of_turn.notify_one();
+            let begun = Instant::now();
+            let running = tokio::spawn(membership.run());
+            members.changed().await.unwrap();
+            assert!(begun.elapsed() < OUT_OF_TURN);
+            running.abort();
+        }
     }
 
     #[tokio::test]

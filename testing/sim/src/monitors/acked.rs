@@ -17,8 +17,9 @@ pub(crate) struct Acked {
     /// Keys of which a stamp does not tell an older process from the younger one: its clock was ahead, and its request
     /// came late or elsewhere. Theirs is the content of the older one until they change.
     haunted: Vec<bool>,
-    /// When each client heard from a server last.
-    answered: Vec<u64>,
+    /// When a server last took what each client said for good. One that is learning takes a renewal on trust, and its
+    /// owner is told by the next one; who is not found registers.
+    taken: Vec<u64>,
     /// Content that was acknowledged to each client, and when.
     content: Vec<Option<(u64, u64)>>,
 }
@@ -32,7 +33,7 @@ impl Acked {
             had: vec![vec![(0, Stamp::default()); plan.shape.clients]; plan.shape.nodes],
             lied_to: plan.faults.iter().any(|fault| lie(&fault.what)),
             haunted: plan.clients.iter().map(ClientPlan::sets_back_its_stamp).collect(),
-            answered: vec![0; plan.shape.clients],
+            taken: vec![0; plan.shape.clients],
             content: vec![None; plan.shape.clients],
         }
     }
@@ -44,6 +45,10 @@ impl Acked {
 
     pub(crate) fn served(&mut self, view: &View<'_>, served: &Served<'_>, findings: &mut Findings) {
         moved(view, served, findings);
+        let learning = served.before.is_none() && !view.servers[served.node].is_ready();
+        if !learning && served.answer != Answer::NotFound {
+            self.taken[served.key] = view.at;
+        }
         let current = view.clients[served.key].process;
         let older = served.request.process < current && matches!(served.request.verb, Verb::Register(..));
         let native = view.plan.clients[served.key].kind == Kind::Native;
@@ -63,7 +68,6 @@ impl Acked {
     }
 
     pub(crate) fn heard(&mut self, number: usize, before: Phase, client: &Client, answer: Answer, at: u64) {
-        self.answered[number] = at;
         if before == Phase::Registering && matches!(answer, Answer::Registered { .. }) {
             self.content[number] = Some((client.content, at));
         }
@@ -81,7 +85,7 @@ impl Acked {
             for node in view.up() {
                 let text = match view.live(node, key) {
                     // Written to a server that was alone and died: its owner learns of it with its next renewal.
-                    None if self.answered[key] < view.shape().heal => continue,
+                    None if self.taken[key] < view.shape().heal => continue,
                     None => "its owner renews it, and it is not shown".to_owned(),
                     Some(seen) if (seen.process, seen.content) != (client.process, content) => format!(
                         "process {} registered content {content}, and {} of process {} is shown",

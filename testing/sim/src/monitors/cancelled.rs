@@ -29,6 +29,11 @@ impl CancelledKeys {
         if change.after.is_live() && change.by == By::Client {
             self.born.insert(version, change.at);
         }
+        // An operator's write goes on what the owner wrote.
+        let written = change.before.and_then(|before| self.born.get(&(change.key, before.owner)).copied());
+        if let Some(born) = written.filter(|_| change.after.is_live() && change.by == By::Operator) {
+            self.born.insert(version, born);
+        }
         let was_live = change.before.is_some_and(|before| before.is_live());
         if was_live && change.after.life == Life::Cancelled && change.by == By::Tick {
             let text = "a cancel that nobody asked for".to_owned();

@@ -11,9 +11,7 @@ use crate::world::View;
 pub(crate) struct Sign {
     /// True time.
     pub(crate) at: u64,
-    /// The server's lease clock.
-    pub(crate) lease: u64,
-    /// Its monotonic clock.
+    /// The server's monotonic clock.
     pub(crate) mono: u64,
     /// A renewal came since the instance came to this server.
     pub(crate) beaten: bool,
@@ -52,9 +50,8 @@ impl Signs {
             renewal || matches!(served.answer, Answer::Registered { applied, .. } if applied || eureka);
         if sign && view.live(node, key).is_some() {
             let beaten = renewal || self.direct[node][key].is_some_and(|sign| sign.beaten);
-            let lease = view.servers[node].lease_clock(view.at);
             let mono = view.servers[node].mono(view.at);
-            self.direct[node][key] = Some(Sign { at: view.at, lease, mono, beaten });
+            self.direct[node][key] = Some(Sign { at: view.at, mono, beaten });
             self.any[key] = Some(view.at);
         }
     }

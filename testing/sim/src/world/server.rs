@@ -43,8 +43,8 @@ pub(crate) struct Server {
     pub(crate) suspended: u64,
     /// Monotonic time of the last tick.
     ticked: u64,
-    /// Pauses of this life, as the core should have found them.
-    pub(crate) paused: u64,
+    /// Begins and ends of this life's pauses on the monotonic clock, as the core should have found them.
+    pauses: Vec<(u64, u64)>,
     /// The fault that stopped it.
     pub(crate) paused_by: Option<usize>,
     /// What came while it stood still.
@@ -86,7 +86,7 @@ impl Server {
             skew,
             suspended: 0,
             ticked: 0,
-            paused: 0,
+            pauses: Vec::new(),
             paused_by: None,
             waiting: Vec::new(),
             streams: Vec::new(),
@@ -108,7 +108,7 @@ impl Server {
         self.started = at;
         self.suspended = 0;
         self.ticked = 0;
-        self.paused = 0;
+        self.pauses.clear();
         self.head = 0;
         self.seen.fill(None);
         self.changed.fill(at);
@@ -161,20 +161,22 @@ impl Server {
         at - self.started - self.suspended
     }
 
-    /// Its lease clock, as it should be.
-    pub(crate) fn lease_clock(&self, at: u64) -> u64 {
-        self.mono(at).saturating_sub(self.paused + self.late(at))
+    /// How much of a lease has passed since a time of its monotonic clock, as it should count.
+    pub(crate) fn passed(&self, since: u64, at: u64) -> u64 {
+        let pauses = self.pauses.iter().copied().chain(self.pause(at));
+        let paused: u64 = pauses.map(|(from, until)| until.saturating_sub(from.max(since))).sum();
+        self.mono(at) - since - paused
     }
 
-    /// By how much the next tick is late, if that is a pause.
-    fn late(&self, at: u64) -> u64 {
-        let late = (self.mono(at) - self.ticked).saturating_sub(1_000);
-        if late > PAUSED { late } else { 0 }
+    /// From when the next tick was due until now, if that is a pause.
+    fn pause(&self, at: u64) -> Option<(u64, u64)> {
+        let (due, now) = (self.ticked + 1_000, self.mono(at));
+        (now > due + PAUSED).then_some((due, now))
     }
 
     /// Notes a tick, and the pause that it ends.
     pub(crate) fn note_tick(&mut self, at: u64) {
-        self.paused += self.late(at);
+        self.pauses.extend(self.pause(at));
         self.ticked = self.mono(at);
     }
 

@@ -1,0 +1,134 @@
+//! `turmoil-sim --seeds N` runs seeds, `turmoil-sim --seed N` one with everything that happened.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command's report")]
+
+use std::process::ExitCode;
+
+use heureka_turmoil::{Campaign, Failure, Outcome, Plan, Tally, run};
+
+/// Lines of what happened that are printed of a failure.
+const LAST: usize = 150;
+
+const USAGE: &str = "usage: turmoil-sim [--seeds N] [--first N] [--threads N] [--keep-going]
+       turmoil-sim --seed N [--key N] [--recording FILE]";
+
+struct Arguments {
+    campaign: Campaign,
+    seed: Option<u64>,
+    key: Option<usize>,
+    recording: Option<String>,
+}
+
+fn main() -> ExitCode {
+    match arguments() {
+        Ok(arguments) => arguments.carry_out(),
+        Err(problem) => {
+            eprintln!("turmoil-sim: {problem}\n{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn arguments() -> Result<Arguments, String> {
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let campaign = Campaign { first: 0, seeds: 50, threads, stop: true };
+    let mut arguments = Arguments { campaign, seed: None, key: None, recording: None };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        if word == "--keep-going" {
+            arguments.campaign.stop = false;
+            continue;
+        }
+        let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
+        let number = || value.parse::<u64>().map_err(|_| format!("{word}: {value} is no number"));
+        match word.as_str() {
+            "--seeds" => arguments.campaign.seeds = number()?,
+            "--first" => arguments.campaign.first = number()?,
+            "--threads" => arguments.campaign.threads = (number()? as usize).max(1),
+            "--seed" => arguments.seed = Some(number()?),
+            "--key" => arguments.key = Some(number()? as usize),
+            "--recording" => arguments.recording = Some(value),
+            _ => return Err(format!("{word} is not known")),
+        }
+    }
+    Ok(arguments)
+}
+
+impl Arguments {
+    fn carry_out(&self) -> ExitCode {
+        match self.seed {
+            Some(seed) => self.replay(seed),
+            None => self.search(),
+        }
+    }
+
+    fn replay(&self, seed: u64) -> ExitCode {
+        let plan = Plan::of(seed);
+        let outcome = run(&plan);
+        lines(&outcome, self.key).for_each(|line| println!("{line}"));
+        print_plan(&plan);
+        println!("fingerprint {:016x}", outcome.fingerprint);
+        if let Some(file) = &self.recording
+            && let Err(error) = std::fs::write(file, outcome.recording.to_lines())
+        {
+            eprintln!("turmoil-sim: cannot write {file}: {error}");
+            return ExitCode::from(2);
+        }
+        outcome.breaches.iter().for_each(|breach| println!("{breach}"));
+        if outcome.breaches.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+
+    fn search(&self) -> ExitCode {
+        let began = clock();
+        let tally = self.campaign.run(&tell);
+        print(&tally, began.elapsed().as_secs_f64(), self.campaign.threads);
+        if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+/// What happened to a key and to everybody, or everything.
+fn lines(outcome: &Outcome, key: Option<usize>) -> impl Iterator<Item = &str> {
+    let tells = move |about: &Option<usize>| key.is_none() || about.is_none() || *about == key;
+    outcome.events.iter().filter(move |(about, _)| tells(about)).map(|(_, line)| line.as_str())
+}
+
+/// A failure may not come again by itself, so everything is said at once.
+fn tell(failure: &Failure) {
+    let Failure { plan, outcome } = failure;
+    let key = outcome.breaches.iter().find_map(|breach| breach.key);
+    let told: Vec<_> = lines(outcome, key).collect();
+    let told = told[told.len().saturating_sub(LAST)..].join("\n");
+    let breaches: Vec<_> = outcome.breaches.iter().map(ToString::to_string).collect();
+    println!("tier T3, seed {}: {}\n{told}", plan.seed, breaches.join("\n"));
+    print_plan(plan);
+    println!("replay: turmoil-sim --seed {}\n", plan.seed);
+}
+
+fn print_plan(plan: &Plan) {
+    let Plan { seed, skews, preservation, lease, latency, owners, watchers, faults } = plan;
+    println!(
+        "seed {seed}: lease {lease} s, latency {latency} ms, preservation {preservation:?}, skews {skews:?}"
+    );
+    owners.iter().enumerate().for_each(|(number, owner)| println!("  k{number} {owner:?}"));
+    watchers.iter().enumerate().for_each(|(number, watcher)| println!("  w{number} {watcher:?}"));
+    faults.iter().for_each(|fault| println!("  {:>6} to {:>6} {:?}", fault.from, fault.until, fault.trouble));
+}
+
+fn print(tally: &Tally, seconds: f64, threads: usize) {
+    println!(
+        "{} seeds, {} failed, in {seconds:.1} s on {threads} threads: {:.2} seeds/s, {:.1} virtual hours, {} faults",
+        tally.seeds,
+        tally.failed,
+        tally.seeds as f64 / seconds,
+        tally.virtual_ms as f64 / 3_600_000.0,
+        tally.faults
+    );
+    println!(
+        "{} steps of watches were judged; {} removals of instances that renewed elsewhere",
+        tally.steps, tally.excused
+    );
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long the runs took; no run reads a clock")]
+fn clock() -> std::time::Instant {
+    std::time::Instant::now()
+}

@@ -1,0 +1,207 @@
+//! What a run consists of, worked out from its seed before it begins: servers, clients, watchers, faults, and when.
+
+mod faults;
+
+pub use faults::{Fault, Trouble};
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use heureka_model::Status;
+use heureka_registry::PreservationMode;
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom as _;
+use rand::{RngExt as _, SeedableRng as _};
+
+/// Servers of a cluster.
+pub const SERVERS: usize = 3;
+/// No fault begins or lasts after this, in virtual milliseconds.
+pub const HEALED: u64 = 65_000;
+/// The end, in virtual milliseconds.
+pub const END: u64 = 120_000;
+/// Owners do nothing new after this, so that what they did last has time to be everywhere.
+const LAST_ACT: u64 = 90_000;
+/// Time between two acts of one owner.
+const ACTS_APART: std::ops::Range<u64> = 4_000..20_000;
+
+/// A machine of the simulated network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Machine {
+    /// A server.
+    Server(usize),
+    /// The owner of an instance.
+    Owner(usize),
+    /// A watcher.
+    Watcher(usize),
+}
+
+/// How an owner speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// With the Rust client, over gRPC.
+    Native,
+    /// As Eureka clients do, over HTTP/1.1.
+    Eureka,
+}
+
+/// What an owner does at some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Registers with other metadata.
+    Update,
+    /// Reports another status.
+    Report(Status),
+    /// Cancels; comes back after so many milliseconds, or never.
+    Leave(Option<u64>),
+}
+
+/// An owner of one instance.
+#[derive(Clone, Debug)]
+pub struct OwnerPlan {
+    /// How it speaks.
+    pub kind: Kind,
+    /// When its first process begins.
+    pub begins: u64,
+    /// Servers that it knows.
+    pub servers: Vec<usize>,
+    /// What it does, and when.
+    pub acts: Vec<(u64, Act)>,
+}
+
+/// A watcher.
+#[derive(Clone, Debug)]
+pub struct WatcherPlan {
+    /// Servers that it knows.
+    pub servers: Vec<usize>,
+    /// The only application that it looks at; all of them otherwise.
+    pub app: Option<String>,
+    /// When it begins.
+    pub begins: u64,
+}
+
+/// A run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Where it comes from.
+    pub seed: u64,
+    /// Wall clock of each server against true time, in milliseconds.
+    pub skews: Vec<i64>,
+    /// Self-preservation of every server.
+    pub preservation: PreservationMode,
+    /// Length of every lease, in seconds.
+    pub lease: u64,
+    /// Longest time that a message takes where nothing is wrong, in milliseconds.
+    pub latency: u64,
+    /// Who registers.
+    pub owners: Vec<OwnerPlan>,
+    /// Who looks.
+    pub watchers: Vec<WatcherPlan>,
+    /// What goes wrong, in the order in which it begins.
+    pub faults: Vec<Fault>,
+}
+
+impl Machine {
+    /// Its address.
+    #[must_use]
+    pub fn address(self) -> IpAddr {
+        let (net, number) = match self {
+            Self::Server(number) => (0, number),
+            Self::Owner(number) => (1, number),
+            Self::Watcher(number) => (2, number),
+        };
+        Ipv4Addr::new(10, 0, net, number as u8 + 1).into()
+    }
+}
+
+impl std::fmt::Display for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Server(number) => write!(f, "n{number}"),
+            Self::Owner(number) => write!(f, "k{number}"),
+            Self::Watcher(number) => write!(f, "w{number}"),
+        }
+    }
+}
+
+impl Plan {
+    /// The plan of a seed.
+    #[must_use]
+    pub fn of(seed: u64) -> Self {
+        let dice = &mut SmallRng::seed_from_u64(seed);
+        let count = dice.random_range(4..=8);
+        let owners: Vec<_> = (0..count).map(|number| owner(number, dice)).collect();
+        let count = dice.random_range(3..=5);
+        let watchers: Vec<_> = (0..count).map(|_| watcher(dice)).collect();
+        let budget = dice.random_bool(0.25);
+        let mut plan = Self {
+            seed,
+            skews: (0..SERVERS).map(|_| dice.random_range(-3_000..=3_000)).collect(),
+            preservation: if budget { PreservationMode::Budget } else { PreservationMode::Off },
+            lease: dice.random_range(9..=20),
+            latency: dice.random_range(5..=60),
+            owners,
+            watchers,
+            faults: Vec::new(),
+        };
+        plan.faults = faults::of(&plan, dice);
+        plan
+    }
+
+    /// Every machine.
+    pub fn machines(&self) -> impl Iterator<Item = Machine> + use<> {
+        let servers = (0..SERVERS).map(Machine::Server);
+        let owners = (0..self.owners.len()).map(Machine::Owner);
+        servers.chain(owners).chain((0..self.watchers.len()).map(Machine::Watcher))
+    }
+
+    /// Every pair of machines that talk to each other, servers first.
+    pub fn links(&self) -> impl Iterator<Item = (Machine, Machine)> + use<> {
+        let all: Vec<_> = self.machines().collect();
+        let servers = all[..SERVERS].to_vec();
+        servers.into_iter().enumerate().flat_map(move |(at, server)| {
+            let others = all[at + 1..].to_vec();
+            others.into_iter().map(move |other| (server, other))
+        })
+    }
+}
+
+fn owner(number: usize, dice: &mut SmallRng) -> OwnerPlan {
+    let kind = if number % 4 == 3 { Kind::Eureka } else { Kind::Native };
+    let begins = dice.random_range(500..6_000);
+    let mut acts = Vec::new();
+    let mut at = begins + dice.random_range(ACTS_APART);
+    while at < LAST_ACT {
+        let act = act(kind, at, dice);
+        acts.push((at, act));
+        match act {
+            Act::Leave(None) => break,
+            Act::Leave(Some(away)) => at += away,
+            _ => {}
+        }
+        at += dice.random_range(ACTS_APART);
+    }
+    OwnerPlan { kind, begins, servers: known(dice), acts }
+}
+
+fn act(kind: Kind, at: u64, dice: &mut SmallRng) -> Act {
+    match dice.random_range(0..10) {
+        // Later, so that there is somebody to judge.
+        0..=1 if at > LAST_ACT / 2 => Act::Leave(None),
+        0..=2 => Act::Leave(Some(dice.random_range(500..15_000))),
+        3..=5 if kind == Kind::Native => {
+            Act::Report(*[Status::Up, Status::Down, Status::OutOfService].choose(dice).unwrap_or(&Status::Up))
+        }
+        _ => Act::Update,
+    }
+}
+
+fn watcher(dice: &mut SmallRng) -> WatcherPlan {
+    let app = dice.random_bool(0.3).then(|| format!("APP{}", dice.random_range(0..3)));
+    WatcherPlan { servers: known(dice), app, begins: dice.random_range(0..10_000) }
+}
+
+/// Two or three of the servers, in any order.
+fn known(dice: &mut SmallRng) -> Vec<usize> {
+    let count = dice.random_range(2..=SERVERS);
+    let all: Vec<usize> = (0..SERVERS).collect();
+    all.sample(dice, count).copied().collect()
+}
