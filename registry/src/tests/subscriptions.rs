@@ -111,6 +111,7 @@ enum Op {
     Churn(u16),
     Poll { client: usize, max: usize },
     Reconnect(usize),
+    Restart(usize),
     Herald,
 }
 
@@ -124,6 +125,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (1..200_u16).prop_map(Op::Churn),
         9 => (0..10_usize, 1..20_usize).prop_map(|(client, max)| Op::Poll { client, max }),
         1 => (0..10_usize).prop_map(Op::Reconnect),
+        2 => (0..10_usize).prop_map(Op::Restart),
         3 => Just(Op::Herald),
     ]
 }
@@ -165,7 +167,7 @@ fn act(world: &mut World, app: &str, id: &str, op: &Op) {
             }
         }
         Op::Herald => world.registry.herald(),
-        Op::Poll { .. } | Op::Reconnect(_) => {}
+        Op::Poll { .. } | Op::Reconnect(_) | Op::Restart(_) => {}
     }
 }
 
@@ -185,6 +187,10 @@ proptest! {
         for (app, id, op) in &steps {
             match op {
                 Op::Poll { client, max } => clients[*client].poll(&world, *max),
+                Op::Restart(client) => {
+                    let client = &mut clients[*client];
+                    *client = Client::new(&world.registry, &client.selectors);
+                }
                 Op::Reconnect(client) => {
                     // With what it holds and where it stood, as a token says it.
                     let client = &mut clients[*client];
@@ -253,6 +259,40 @@ fn readers_of_the_same_selection_share_what_they_are_told() {
     let read = |watch: &mut Subscription| watch.poll(&world.registry, 100, world.now).frame;
     let (first, second) = (read(&mut one), read(&mut other));
     assert!(std::sync::Arc::ptr_eq(&first, &second) && first.changes.len() == 1);
+}
+
+#[test]
+fn readers_who_start_together_share_the_pages_of_a_snapshot() {
+    let mut world = world(8192, 1000);
+    act(&mut world, "A", "1", &Op::Churn(200));
+    let [mut one, mut other] = [(); 2].map(|()| world.watch(Selectors::default(), Start::Full));
+    let read = |world: &World, watch: &mut Subscription| watch.poll(&world.registry, 3, world.now).frame;
+    let first = read(&world, &mut one);
+    act(&mut world, "C", "0", &Op::Cancel);
+    let mut late = world.watch(Selectors::default(), Start::Full);
+    assert!(
+        [&mut other, &mut late]
+            .map(|watch| read(&world, watch))
+            .iter()
+            .all(|page| std::sync::Arc::ptr_eq(page, &first))
+    );
+    let removed = |change: &Change| matches!(change.kind, ChangeKind::Removed(_));
+    for watch in [&mut one, &mut other, &mut late] {
+        let told = world.drain(watch);
+        assert_eq!(
+            told.iter().filter(|change| removed(change)).count(),
+            1,
+            "what went after the snapshot is told"
+        );
+    }
+    assert_eq!(world.registry.interests.kept().load(std::sync::atomic::Ordering::Relaxed), 0);
+    let mut alone = world.watch(Selectors::default(), Start::Full);
+    read(&world, &mut alone);
+    assert_eq!(
+        world.registry.interests.kept().load(std::sync::atomic::Ordering::Relaxed),
+        0,
+        "nobody else reads it"
+    );
 }
 
 #[test]

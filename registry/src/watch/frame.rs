@@ -11,6 +11,12 @@ use crate::record::Record;
 /// Bytes of texts told together; the change that goes beyond is the last. Bounds what an unread subscriber holds.
 const BYTES: usize = 64 << 10;
 
+/// Changes with which a frame is worth a message of its own.
+const LARGE: usize = 64;
+
+/// About what a change takes beside its texts.
+const CHANGE: usize = 1 << 10;
+
 /// Changes of different keys in the order of the log. Readers of the same selection near the head share one, and its
 /// encoded form with it.
 #[derive(Debug, Default)]
@@ -28,6 +34,17 @@ impl Frame {
     /// tells changes, so `encode` always gives the same.
     pub fn encoded(&self, encode: impl FnOnce(&Self) -> Option<Bytes>) -> Option<Bytes> {
         self.encoded.get_or_init(|| encode(self)).clone()
+    }
+
+    /// Whether it is worth a message of its own.
+    #[must_use]
+    pub fn is_large(&self) -> bool {
+        self.changes.len() >= LARGE || self.bytes >= BYTES / 2
+    }
+
+    /// About what it takes in memory, its encoded form included.
+    pub(super) fn weight(&self) -> u64 {
+        (3 * self.bytes + self.changes.len() * CHANGE) as u64
     }
 
     pub(super) fn is_full(&self, max: usize) -> bool {

@@ -2,7 +2,7 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use foldhash::fast::FixedState;
 use heureka_model::{Change, ChangeKind, Now, Registration, RemovalReason, Selectors, SetDigest, Wall};
@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::frame::Frame;
+use super::snapshot::Snapshot;
 use super::tally::Tally;
 use crate::Registry;
 use crate::log::{Recent, Told};
@@ -32,6 +33,7 @@ pub(super) struct Interest {
     concerned: watch::Sender<u64>,
     passages: Mutex<VecDeque<Passage>>,
     tallies: Mutex<Tallies>,
+    snapshot: Mutex<Weak<Snapshot>>,
 }
 
 /// What the log says of a selection from one revision to another.
@@ -69,6 +71,7 @@ impl Interest {
             concerned: watch::Sender::new(0),
             passages: Mutex::default(),
             tallies: Mutex::default(),
+            snapshot: Mutex::default(),
         }
     }
 
@@ -89,6 +92,17 @@ impl Interest {
     /// Tells revisions of changes that may concern it. A receiver that is slow hears of the last one only.
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.concerned.subscribe()
+    }
+
+    /// What a reader is told who starts with everything: the snapshot that others are reading, or a new one.
+    pub(super) fn snapshot(&self, registry: &Registry) -> Arc<Snapshot> {
+        let mut snapshot = self.snapshot.lock();
+        if let Some(known) = snapshot.upgrade().filter(|known| known.serves(registry)) {
+            return known;
+        }
+        let new = Arc::new(Snapshot::at(registry.head(), registry.interests.kept()));
+        *snapshot = Arc::downgrade(&new);
+        new
     }
 
     /// What a reader is told next who was told everything up to `position`; nothing when the ring does not reach back

@@ -19,6 +19,8 @@ pub(crate) struct Interests {
     held: Mutex<Held>,
     /// Everything up to here was told to those whom it concerns.
     told: AtomicU64,
+    /// Bytes of all pages of snapshots.
+    kept: Arc<AtomicU64>,
 }
 
 #[derive(Debug, Default)]
@@ -65,6 +67,10 @@ impl Interests {
     /// Revision up to which everybody concerned was woken.
     pub(super) fn told(&self) -> u64 {
         self.told.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn kept(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.kept)
     }
 
     /// How many selections have readers.

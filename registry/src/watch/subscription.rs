@@ -10,6 +10,7 @@ use super::AppNames;
 use super::frame::Frame;
 use super::interest::{Missing, SHARE, change, left};
 use super::interests::Membership;
+use super::snapshot::{Page, Snapshot};
 use super::vector::covers_record;
 use crate::Registry;
 use crate::log::{Recent, Told};
@@ -60,6 +61,8 @@ pub struct Subscription {
     /// Where the subscriber stands for the floor: a pass from zero counts as standing at the head it took first.
     safe: u64,
     lost: bool,
+    /// What it reads first, when it started with everything.
+    snapshot: Option<Arc<Snapshot>>,
     /// Revision at which the next polls stop, since the fingerprint is known there.
     stop: Option<u64>,
 }
@@ -96,8 +99,10 @@ impl Subscription {
     #[must_use]
     pub fn new(registry: &Registry, selectors: Selectors, start: Start) -> Self {
         let head = registry.head();
+        let interest = registry.interests.join(selectors, || registry.head());
+        let snapshot = (start == Start::Full).then(|| interest.snapshot(registry));
         let (position, fresh) = match &start {
-            Start::Full => (0, head),
+            Start::Full => (0, snapshot.as_ref().map_or(head, |snapshot| snapshot.head)),
             Start::After(revision) => ((*revision).min(head), 0),
             Start::Since(_) => (0, 0),
             Start::Apps(_, revision) => (0, (*revision).min(head)),
@@ -105,7 +110,7 @@ impl Subscription {
         };
         // A live start holds nothing, a resumed one what it held then: neither is what the ring calls old.
         Self {
-            interest: registry.interests.join(selectors, || registry.head()),
+            interest,
             position,
             seam: head,
             fresh,
@@ -114,6 +119,7 @@ impl Subscription {
             safe: if matches!(start, Start::Since(_)) { head } else { position.max(fresh) },
             knows: Knows::of(start, head),
             lost: false,
+            snapshot,
             stop: None,
         }
     }
@@ -213,6 +219,12 @@ impl Subscription {
     }
 
     fn read(&mut self, registry: &Registry, bound: u64, max: usize, now: Now) -> Arc<Frame> {
+        self.snapshot.take_if(|snapshot| snapshot.head <= self.position);
+        if let Some(snapshot) = self.snapshot.clone() {
+            let make = || self.walk(registry, snapshot.head, max, now);
+            let page = snapshot.page(self.position, max, make);
+            return self.tell(registry, page);
+        }
         if self.position < self.catch_up {
             return self.read_index(registry, bound, max, now);
         }
@@ -244,6 +256,12 @@ impl Subscription {
     }
 
     fn read_index(&mut self, registry: &Registry, bound: u64, max: usize, now: Now) -> Arc<Frame> {
+        let page = self.walk(registry, bound, max, now);
+        self.tell(registry, page)
+    }
+
+    /// Reads on in the index; nothing when it may have forgotten what was to be told.
+    fn walk(&self, registry: &Registry, bound: u64, max: usize, now: Now) -> Option<Page> {
         let (mut frame, mut left_at) = (Frame::default(), None);
         let visit = |revision: u64, slot: u32, record: Record| {
             if left_at.is_none() && frame.is_full(max) {
@@ -254,15 +272,21 @@ impl Subscription {
             }
         };
         let walked = registry.log.walk(&registry.slots, self.position, bound, SHARE, visit);
-        if registry.floor() > self.safe || !self.remembered(registry) {
+        let upto = left_at.map_or(walked.position, |left| left - 1);
+        let forgot = registry.floor() > self.safe || !self.remembered(registry);
+        (!forgot).then(|| Page { after: self.position, upto, frame: Arc::new(frame) })
+    }
+
+    fn tell(&mut self, registry: &Registry, page: Option<Page>) -> Arc<Frame> {
+        let Some(page) = page else {
             self.lost = true;
             return Arc::default();
-        }
-        self.advance(left_at.map_or(walked.position, |left| left - 1));
+        };
+        self.advance(page.upto);
         self.knows.take_if(|knows| knows.until <= self.position);
         // A change under way may have moved a key out of the reader's sight before it shows in the head.
         self.seam = registry.log.settled_head();
-        Arc::new(frame)
+        page.frame
     }
 
     fn advance(&mut self, position: u64) {

@@ -36,14 +36,17 @@ pub(super) struct Core {
     pub(super) applications: AppCache<(String, String), Entries>,
     identity: Identity,
     readings: Arc<Semaphore>,
+    /// Turns of those who have much to tell, so that the others find a thread.
+    pub(super) turns: Semaphore,
 }
 
 impl Core {
     pub(super) fn new(deps: Deps) -> Self {
         let Deps { registry, clock, identity, life, drain, limits, counts, .. } = deps;
         let readings = Arc::new(Semaphore::new(READINGS));
+        let turns = Semaphore::new(turns());
         let applications = AppCache::new(APPLICATIONS);
-        Self { registry, limits, drain, life, applications, clock, counts, identity, readings }
+        Self { registry, limits, drain, life, applications, clock, counts, identity, readings, turns }
     }
 
     pub(super) fn now(&self) -> Now {
@@ -109,6 +112,11 @@ impl Core {
             v1::ServerMode::Normal
         }
     }
+}
+
+/// Half of the threads that serve requests.
+fn turns() -> usize {
+    std::thread::available_parallelism().map_or(1, |threads| threads.get().div_ceil(2))
 }
 
 /// Who writes.

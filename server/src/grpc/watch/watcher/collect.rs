@@ -7,8 +7,6 @@ use super::Watcher;
 use crate::grpc::seats::count;
 use crate::grpc::watch::batch::{self, Batch, Waiting};
 
-/// Changes from which on what was read together goes out together, whether or not there is more.
-const CHUNK: usize = 64;
 /// Reads of the core after which a message goes out as it is: matches may be rare.
 const READS: usize = 16;
 
@@ -36,6 +34,9 @@ impl Watcher {
     /// The next message. Others get their turn after each reading of the core, which costs time whether or not
     /// anything matches.
     pub(super) async fn collect(&mut self) -> Collected {
+        let core = self.core.clone();
+        // Whoever reads a set or is far behind waits for a turn: what happens now comes first.
+        let _turn = if self.at_head { None } else { core.turns.acquire().await.ok() };
         let mut batch = Batch::new(self.spec.max_batch);
         for _ in 0..READS {
             self.fill(&mut batch);
@@ -78,7 +79,7 @@ impl Watcher {
             return Read::Lost;
         }
         self.at_head = read.at_head;
-        let whole = is_begin && (read.at_head || read.changes.len() >= CHUNK);
+        let whole = is_begin && (read.at_head || read.frame.is_large());
         match whole.then(|| read.frame.encoded(batch::whole)).flatten() {
             Some(message) => self.whole(&read.frame, message),
             None => {
