@@ -34,7 +34,7 @@ mod wire;
 use std::sync::Arc;
 
 use axum::Router;
-use heureka_model::Clock;
+use heureka_model::{Clock, Registration};
 use heureka_registry::Registry;
 
 pub use config::{Config, Gate, PeerAddresses, Regions, RemoteAddr, SyncingStatus};
@@ -44,6 +44,17 @@ pub use routes::FORWARDING;
 /// served. A metrics recorder is to be installed before.
 pub fn router(registry: Arc<Registry>, clock: Arc<dyn Clock>, config: Config) -> Router {
     gated(registry, clock, config, Gate::default())
+}
+
+/// An instance in JSON as every Eureka client reads it, without a wrapper.
+///
+/// # Panics
+/// Never: JSON is UTF-8.
+#[must_use]
+pub fn instance_json(registration: &Registration) -> String {
+    let mut out = Vec::new();
+    wire::json::bare_instance(&mut out, registration);
+    String::from_utf8(out).expect("invariant: JSON is UTF-8")
 }
 
 /// The same for a server that may know too little for readers: while the gate is shut, each of them is refused and

@@ -96,6 +96,7 @@ impl Parts {
         let (metrics, (rest, eureka)) = Metrics::around(self.sources(grpc.watches), || self.legacy())?;
         let metrics = Arc::new(metrics);
         let own = routes
+            .merge(grpc.feed)
             .merge(health::router(self.life.clone(), self.cluster.amiss.clone(), metrics.clone()))
             .merge(eureka::router(eureka.clone()));
         let native = self.peers.serve(grpc.router, &self.ending);

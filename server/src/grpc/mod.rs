@@ -7,6 +7,7 @@ mod admin;
 mod core;
 mod discovery;
 mod edge;
+mod feed;
 mod health;
 mod lists;
 mod parting;
@@ -161,6 +162,8 @@ pub(crate) struct Grpc {
     pub(crate) router: Router,
     /// What load balancers hear, as of now.
     pub(crate) health: Health,
+    /// The watch over plain HTTP.
+    pub(crate) feed: Router,
     /// Figures about watches.
     pub(crate) watches: Arc<Watches>,
 }
@@ -183,13 +186,14 @@ impl Grpc {
         let discovery = Discovery::new(core.clone(), watches.clone());
         let router = with_registry(Router::new(), &core, &limits);
         let router = with_discovery(router, discovery, &limits);
+        let feed = feed::router(core.clone(), watches.clone());
         let admin = Admin::new(core.clone(), watches.clone(), office);
         let router = with_admin(router, admin, proxies, &limits);
         let routes = Routes::from(router)
             .add_service(Parting::new(health_service, drain.clone()))
             .add_service(Parting::new(reflection().build_v1()?, drain.clone()))
             .add_service(Parting::new(reflection().build_v1alpha()?, drain));
-        Ok(Self { router: routes.into_axum_router(), health, watches })
+        Ok(Self { router: routes.into_axum_router(), health, feed, watches })
     }
 }
 

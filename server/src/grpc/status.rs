@@ -132,7 +132,7 @@ impl Reason {
         }
     }
 
-    const fn retry_after(self) -> Option<Duration> {
+    pub(super) const fn retry_after(self) -> Option<Duration> {
         match self {
             Self::TooManyInstances | Self::TooManyWatches => Some(RETRY_WHEN_FULL),
             Self::PeerBusy | Self::Syncing | Self::Draining | Self::Stalled => Some(RETRY_ELSEWHERE),
@@ -185,9 +185,13 @@ impl Fault {
         self.stored
     }
 
-    #[cfg(test)]
     pub(super) fn reason(&self) -> Reason {
         self.reason
+    }
+
+    /// What is wrong, for people.
+    pub(super) fn message(&self) -> &str {
+        &self.message
     }
 }
 

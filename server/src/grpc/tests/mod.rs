@@ -5,6 +5,7 @@ mod admin;
 mod discovery;
 mod edge;
 mod failover;
+mod feed;
 mod life;
 mod registrar;
 mod transport;

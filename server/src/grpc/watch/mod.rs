@@ -31,16 +31,17 @@ pub(super) use many::Many;
 use spec::{Asked, Spec, client_name};
 use watcher::Watcher;
 
-type Item = Result<served::WatchResponse, Status>;
-
-/// The response body of a watch.
-pub(super) struct Events {
-    watcher: Pin<Box<dyn Stream<Item = Item> + Send>>,
+/// What a watch tells, whatever wire it goes to.
+pub(super) struct Told {
+    watcher: Pin<Box<dyn Stream<Item = Result<Event, Fault>> + Send>>,
     _seat: Seat,
     _place: Option<OwnedSemaphorePermit>,
 }
 
-impl Events {
+/// The response body of a watch.
+pub(super) struct Events(Told);
+
+impl Told {
     /// A watch for this caller.
     ///
     /// # Errors
@@ -51,24 +52,37 @@ impl Events {
         let seat = caller.seat(request.client_name)?;
         let place = caller.place()?;
         let spec = asked.decide(&caller.core).await?;
-        Ok(Self::new(caller.watcher(spec, &seat), seat, place))
-    }
-
-    fn new(watcher: Watcher, seat: Seat, place: Option<OwnedSemaphorePermit>) -> Self {
         // In a box, since the stream moves what it is made of with every event.
-        let stream = unfold(Box::new(watcher), |mut watcher| async move {
-            let event = watcher.next().await?;
-            Some((event.map(response).map_err(Status::from), watcher))
-        });
-        Self { watcher: Box::pin(stream), _seat: seat, _place: place }
+        let watcher = Box::new(caller.watcher(spec, &seat));
+        let watcher = unfold(watcher, |mut watcher| async move { Some((watcher.next().await?, watcher)) });
+        Ok(Self { watcher: Box::pin(watcher), _seat: seat, _place: place })
+    }
+}
+
+impl Events {
+    /// A watch for this caller.
+    ///
+    /// # Errors
+    /// What makes it impossible; nothing is told then.
+    pub(super) async fn open(caller: Caller, request: WatchRequest) -> Result<Self, Fault> {
+        Told::open(caller, request).await.map(Self)
+    }
+}
+
+impl Stream for Told {
+    type Item = Result<Event, Fault>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.watcher.as_mut().poll_next(context)
     }
 }
 
 impl Stream for Events {
-    type Item = Item;
+    type Item = Result<served::WatchResponse, Status>;
 
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Item>> {
-        self.watcher.as_mut().poll_next(context)
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let told = Pin::new(&mut self.0).poll_next(context);
+        told.map(|told| told.map(|told| told.map(response).map_err(Status::from)))
     }
 }
 
