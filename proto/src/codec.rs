@@ -236,9 +236,9 @@ macro_rules! of_operators {
 
 of_operators! {
     GetServerStatusRequest ListPeersRequest ListWatchersRequest DiffPeerRequest EvictInstanceRequest
-    SetSelfPreservationRequest DrainServerRequest
+    SetSelfPreservationRequest SetPushRequest DrainServerRequest
     GetServerStatusResponse ListPeersResponse ListWatchersResponse DiffPeerResponse EvictInstanceResponse
-    SetSelfPreservationResponse DrainServerResponse
+    SetSelfPreservationResponse SetPushResponse DrainServerResponse
 }
 
 #[cfg(test)]

@@ -131,6 +131,10 @@ impl Held {
         concerned.by_all.iter().chain(by_app).for_each(|interest| interest.concern(revision));
     }
 
+    fn wake_all(&self) {
+        self.all.values().for_each(|(interest, _)| interest.wake());
+    }
+
     fn concern_all(&self, revision: u64) {
         self.all.values().for_each(|(interest, _)| interest.concern(revision));
     }
@@ -151,6 +155,11 @@ impl Drop for Membership {
 }
 
 impl Registry {
+    /// Wakes all readers for news that is no change.
+    pub fn wake_readers(&self) {
+        self.interests.held.lock().wake_all();
+    }
+
     /// Wakes the readers whom the changes since the last call concern, and all of them for self-preservation. Readers
     /// that nobody wakes are told the same when they read.
     pub fn herald(&self) {
@@ -168,7 +177,7 @@ impl Registry {
         self.interests.told.store(head, Ordering::Release);
         let protecting = self.protecting();
         if std::mem::replace(&mut held.protecting, protecting) != protecting {
-            held.all.values().for_each(|(interest, _)| interest.wake());
+            held.wake_all();
         }
     }
 }

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Extensions;
 
 use super::lists::Entries;
+use super::push::Push;
 use super::status::{Fault, Reason};
 use super::{Connection, Deps, Identity, Limits};
 use crate::life::{Life, State};
@@ -30,6 +31,7 @@ pub(super) struct Core {
     pub(super) limits: Limits,
     pub(super) drain: CancellationToken,
     pub(super) life: Arc<Life>,
+    pub(super) push: Push,
     clock: Arc<dyn Clock>,
     counts: Arc<Counts>,
     /// Whole applications, encoded, by namespace and name.
@@ -44,9 +46,9 @@ impl Core {
     pub(super) fn new(deps: Deps) -> Self {
         let Deps { registry, clock, identity, life, drain, limits, counts, .. } = deps;
         let readings = Arc::new(Semaphore::new(READINGS));
-        let turns = Semaphore::new(turns());
+        let (turns, push) = (Semaphore::new(turns()), Push::default());
         let applications = AppCache::new(APPLICATIONS);
-        Self { registry, limits, drain, life, applications, clock, counts, identity, readings, turns }
+        Self { registry, limits, drain, life, applications, clock, counts, identity, readings, turns, push }
     }
 
     pub(super) fn now(&self) -> Now {

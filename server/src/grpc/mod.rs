@@ -11,6 +11,7 @@ mod feed;
 mod health;
 mod lists;
 mod parting;
+mod push;
 mod registrar;
 mod seats;
 mod status;

@@ -14,6 +14,7 @@ use heureka_proto::admin::v1;
 use heureka_proto::admin::v1::admin_service_server::AdminService;
 use heureka_proto::convert::{BorrowedKey, duration, timestamp};
 use heureka_registry::{Claim, Origin, PreservationMode as Mode, Removals};
+use tokio_util::task::AbortOnDropHandle;
 use tonic::{Request, Response, Status};
 
 use self::audit::{Act, audited};
@@ -107,6 +108,14 @@ impl AdminService for Admin {
         Ok(Response::new(v1::SetSelfPreservationResponse {}))
     }
 
+    async fn set_push(&self, request: Request<v1::SetPushRequest>) -> Answer<v1::SetPushResponse> {
+        let asked = request.get_ref();
+        let key = if asked.paused { "paused" } else { "resumed" };
+        let act = Act { operation: "SetPush", key: key.to_owned(), reason: &asked.reason };
+        audited(&act, request.extensions(), self.push(asked))?;
+        Ok(Response::new(v1::SetPushResponse {}))
+    }
+
     async fn drain_server(
         &self,
         request: Request<v1::DrainServerRequest>,
@@ -152,6 +161,32 @@ impl Admin {
         let ttl = request.ttl.as_ref().ok_or_else(|| Fault::request(Invalid::missing("ttl")))?;
         let ttl = between("ttl", ttl, Duration::from_millis(1), MAX_TTL)?;
         self.office.preserving.set(removals, ttl, request.reason.clone(), self.core.now());
+        Ok(())
+    }
+
+    fn push(&self, request: &v1::SetPushRequest) -> Result<(), Fault> {
+        reason(&request.reason)?;
+        let core = &self.core;
+        match (request.paused, &request.ttl) {
+            (true, None) => return Err(Fault::request(Invalid::missing("ttl"))),
+            (false, Some(_)) => {
+                return Err(Fault::request(Invalid::malformed("ttl", "goes with paused only")));
+            }
+            (true, Some(ttl)) => {
+                let ttl = between("ttl", ttl, Duration::from_millis(1), MAX_TTL)?;
+                let registry = core.registry.clone();
+                let waking = tokio::spawn(async move {
+                    tokio::time::sleep(ttl).await;
+                    registry.wake_readers();
+                });
+                let waking = AbortOnDropHandle::new(waking);
+                core.push.pause(ttl, request.reason.clone(), waking, core.now());
+            }
+            (false, None) => {
+                core.push.resume();
+                core.registry.wake_readers();
+            }
+        }
         Ok(())
     }
 

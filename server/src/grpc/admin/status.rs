@@ -17,6 +17,7 @@ impl Admin {
         let (core, now) = (&self.core, self.core.now());
         let (registry, stats) = (&core.registry, core.registry.stats());
         let digest = digest(registry).await;
+        let paused = core.push.paused(now.mono);
         let set = self.office.preserving.in_force(now.mono);
         let removals = self.office.preserving.removals(!core.life.serves_readers(), now.mono);
         let in_force = mode(removals, registry.config().preservation.mode);
@@ -35,6 +36,8 @@ impl Admin {
             self_preservation_end_time: set.as_ref().map(|set| timestamp(set.until)),
             self_preservation_reason: set.map(|set| set.reason).unwrap_or_default(),
             store: self.office.store.as_deref().map(store),
+            push_resume_time: paused.as_ref().map(|paused| timestamp(paused.until)),
+            push_pause_reason: paused.map(|paused| paused.reason).unwrap_or_default(),
         }
     }
 }

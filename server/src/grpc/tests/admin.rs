@@ -239,3 +239,48 @@ async fn every_act_leaves_one_line_even_when_no_other_line_may_be_written() {
         assert!(line.contains("audit") && line.contains("127.0.0.1"), "{line}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn changes_are_held_back_for_a_time_and_told_afterwards() {
+    let server = Server::start().await;
+    let mut client = watch::Client::default();
+    let mut stream = watch::watch(&server, watch::following("web")).await;
+    client.read(&mut stream).await;
+    let pause = |seconds: i64| operation::SetPushRequest {
+        paused: true,
+        ttl: Some(super::seconds(seconds)),
+        reason: "storm".into(),
+    };
+    operator(&server).set_push(pause(15)).await.unwrap();
+    let status = operator(&server).get_server_status(operation::GetServerStatusRequest {}).await.unwrap();
+    let status = status.into_inner();
+    assert_eq!((status.push_pause_reason.as_str(), status.push_resume_time.is_some()), ("storm", true));
+    server.register(instance("web", "n1")).await;
+    server.register(instance("web", "n1")).await;
+    assert_eq!(client.read(&mut stream).await, [], "a bookmark alone");
+    let v1::watch_event::Event::Changes(batch) = watch::event(&mut stream).await else {
+        panic!("the time is over")
+    };
+    assert_eq!(watch::brief(&batch.changes).len(), 1);
+    operator(&server).set_push(pause(3600)).await.unwrap();
+    server.register(instance("web", "n2")).await;
+    let resume = operation::SetPushRequest { paused: false, ttl: None, reason: "over".into() };
+    operator(&server).set_push(resume).await.unwrap();
+    assert!(matches!(watch::event(&mut stream).await, v1::watch_event::Event::Changes(_)), "at once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn holding_changes_back_needs_a_time_and_a_reason() {
+    let server = Server::start().await;
+    let ask = |paused, ttl, reason: &str| operation::SetPushRequest { paused, ttl, reason: reason.into() };
+    for (asked, field) in [
+        (ask(true, HOUR, " "), "reason"),
+        (ask(true, None, "x"), "ttl"),
+        (ask(true, Some(seconds(0)), "x"), "ttl"),
+        (ask(true, Some(seconds(86_401)), "x"), "ttl"),
+        (ask(false, HOUR, "x"), "ttl"),
+    ] {
+        let refused = operator(&server).set_push(asked).await;
+        assert_refused(refused, Code::InvalidArgument, "INVALID_REQUEST", field);
+    }
+}

@@ -198,6 +198,9 @@ impl Watcher {
             return Some(Ok(notice));
         }
         let now = self.now.mono;
+        if self.core.push.is_paused(now) {
+            return self.paused().await;
+        }
         if now >= self.token_due {
             return Some(Ok(self.bookmark().await));
         }
@@ -213,6 +216,23 @@ impl Watcher {
             }
             collected => self.collected(collected),
         }
+    }
+
+    /// While changes are held back there are tokens for what was told before.
+    async fn paused(&mut self) -> Outcome {
+        if self.now.mono >= self.token_wanted {
+            let resume_token = self.mark();
+            return Some(Ok(Event::Bookmark(v1::Bookmark {
+                resume_token,
+                revision: self.told,
+                digest: None,
+            })));
+        }
+        // What wakes it now is told later.
+        self.news.mark_unchanged();
+        self.at_head = false;
+        self.wait().await;
+        None
     }
 
     /// Whether the core would have nothing to add.
