@@ -39,7 +39,10 @@ fn run(args: Args) -> anyhow::Result<()> {
     let lines = LineBudget::new(config.log.max_lines_per_second);
     telemetry::install(&config.log, lines.clone());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let outcome = runtime.context("cannot start the runtime")?.block_on(serve(config, lines));
+    let runtime = runtime.context("cannot start the runtime")?;
+    let outcome = runtime.block_on(serve(config, lines));
+    // A look-up of a name, or a disk, that does not answer holds nobody up: signals are not heard any more by now.
+    runtime.shutdown_background();
     if outcome.is_ok() {
         tracing::info!("stopped");
     }

@@ -46,6 +46,12 @@ impl Inspection {
         self.asking.is_some()
     }
 
+    /// Versions kept of an answer that is under way.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.asking.as_ref().map_or(0, |asking| asking.theirs.len())
+    }
+
     /// Asks for an operator.
     pub(super) fn ask(&mut self, asker: Asker, shared: &Replicator) -> Frame {
         self.asking = Some(Asking { asker, theirs: BTreeMap::new() });
@@ -72,7 +78,12 @@ impl Inspection {
     /// A part of the answer came.
     pub(super) fn told(&mut self, told: Versions, shared: &Replicator) {
         let Some(asking) = &mut self.asking else { return };
-        asking.theirs.extend(told.versions);
+        if asking.asker.is_closed() {
+            // Nobody waits any more. The rest of the answer is still to be told apart from the next one.
+            asking.theirs.clear();
+        } else {
+            asking.theirs.extend(told.versions);
+        }
         if told.complete
             && let Some(asking) = self.asking.take()
         {

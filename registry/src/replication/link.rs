@@ -75,6 +75,12 @@ impl Link {
         self.shared.table().entry(self.id, &self.node).is_none()
     }
 
+    /// Versions kept of an answer to an operator's question.
+    #[cfg(test)]
+    pub(crate) fn answer_kept(&self) -> usize {
+        self.inspection.kept()
+    }
+
     /// Takes in a frame.
     ///
     /// # Errors

@@ -114,14 +114,16 @@ impl Registry {
         let name = incoming.key.clone();
         self.with_key(name.as_ref(), now, |key| {
             let Some(held) = key.held() else {
-                return if lapsed { lapse(key, &incoming) } else { take(key, &incoming, sign) };
+                let newer = Newer { owner: true, overlay: incoming.overlay_stamp != Stamp::default() };
+                return if lapsed { lapse(key, &incoming) } else { take(key, &incoming, newer, sign) };
             };
             let known = state(&held.record);
             self.count_collision(&known.owner, &incoming.owner);
             let live = held.record.is_live();
             let alive = matches!(incoming.owner.content, Content::Live(_));
             let merged = known.clone().merge(incoming);
-            if merged.version() == known.version() && merged.owner.content == known.owner.content {
+            let newer = Newer::between(&known, &merged);
+            if !newer.owner && !newer.overlay {
                 key.raise_dirty(merged.owner.dirty);
                 if alive {
                     key.advance(sign);
@@ -137,7 +139,7 @@ impl Registry {
                 lapse(key, &merged)
             } else {
                 self.counters.peer_expired.fetch_add(u64::from(removes), Ordering::Relaxed);
-                take(key, &merged, sign)
+                take(key, &merged, newer, sign)
             }
         })
     }
@@ -164,24 +166,35 @@ impl Registry {
     }
 }
 
+/// Which registers a merge changes.
+#[derive(Clone, Copy, Debug)]
+struct Newer {
+    owner: bool,
+    overlay: bool,
+}
+
+impl Newer {
+    /// Beside the versions what they stand for is compared: two states of one version that differ end alike, too.
+    fn between(known: &KeyState, merged: &KeyState) -> Self {
+        let owner =
+            known.owner.order() != merged.owner.order() || known.owner.content != merged.owner.content;
+        let overlay = (known.overlay_stamp, known.overlay) != (merged.overlay_stamp, merged.overlay);
+        Self { owner, overlay }
+    }
+}
+
 /// Writes what a merge came to.
-fn take(key: &mut Key<'_>, state: &KeyState, sign: Sign) -> Result<Merged, Refused> {
-    let owner_newer = key.held().is_none_or(|held| {
-        (held.record.head().owner, held.record.head().written) != state.owner.order()
-            || held.record.head().life != state.owner.content.life()
-    });
-    let overlay_newer =
-        key.held().map_or(Stamp::default(), |held| held.record.version().overlay) != state.overlay_stamp;
+fn take(key: &mut Key<'_>, state: &KeyState, newer: Newer, sign: Sign) -> Result<Merged, Refused> {
     let flat = match &state.owner.content {
-        Content::Live(instance) if owner_newer => Some(Flat::of(instance)),
+        Content::Live(instance) if newer.owner => Some(Flat::of(instance)),
         _ => None,
     };
     let write = Write {
         texts: flat.as_ref().map_or(Texts::Kept, Texts::Of),
         life: state.owner.content.life(),
-        owner: owner_newer.then(|| owner_write(state, key.held())),
-        overlay: overlay_newer.then(|| Some(note(state, key.now()))),
-        renewal: if owner_newer { Renewal::Sign(key.later(sign)) } else { Renewal::Keep },
+        owner: newer.owner.then(|| owner_write(state, key.held())),
+        overlay: newer.overlay.then(|| Some(note(state, key.now()))),
+        renewal: if newer.owner { Renewal::Sign(key.later(sign)) } else { Renewal::Keep },
         taken: Some(Taken {
             written: state.owner.written,
             registered: state.owner.registered,

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::support::{World, config, instance, key};
 use crate::replication::{Identity, Outgoing, Replicator};
-use crate::{Adoption, Content, KeyState, OwnerState, PreservationMode};
+use crate::{Adoption, Content, KeyState, Merged, OwnerState, PreservationMode};
 
 const IDS: [&str; 5] = ["a", "b", "c", "d", "e"];
 
@@ -96,5 +96,35 @@ proptest! {
         other.iter().for_each(|told| nodes[1].hear(*told));
         let equal = nodes[0].live() == nodes[1].live();
         prop_assert_eq!(nodes[0].replicator.root() == nodes[1].replicator.root(), equal);
+    }
+}
+
+#[test]
+fn two_states_of_one_version_end_alike_on_every_server() {
+    let honest = Told { id: 0, owner: 2, overlay: 1 }.outgoing();
+    let mut content = honest.clone();
+    let Content::Live(instance) = &mut content.state.owner.content else { unreachable!("it is live") };
+    instance.host_name = "elsewhere".to_owned();
+    let mut overlay = honest.clone();
+    overlay.state.overlay.status = Some(StatusOverride { status: Status::Down, until: None });
+    for other in [content, overlay] {
+        let nodes = [Node::new(1), Node::new(2)];
+        let told = [[&honest, &other], [&other, &honest]];
+        for (node, outgoings) in nodes.iter().zip(told) {
+            for outgoing in outgoings {
+                node.world.registry.merge(outgoing.clone(), Adoption::Any, node.world.now).unwrap();
+            }
+        }
+        let states = nodes.each_ref().map(|node| {
+            let state = node.world.registry.export(key("D", IDS[0]), node.world.now).unwrap();
+            (state.owner.content, state.overlay)
+        });
+        assert_eq!(states[0], states[1]);
+        let head = nodes[0].world.registry.head();
+        for outgoing in [&honest, &other] {
+            let again = nodes[0].world.registry.merge(outgoing.clone(), Adoption::Any, nodes[0].world.now);
+            assert_eq!(again, Ok(Merged::Known));
+        }
+        assert_eq!(nodes[0].world.registry.head(), head, "what is known is written once");
     }
 }

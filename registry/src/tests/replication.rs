@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use heureka_model::{Now, Status, Wall};
+use heureka_model::{InstanceKey, Now, Status, Version, Wall};
 
 use super::support::{GRPC, START, World, config, instance, key, leased};
-use crate::replication::{Declined, Fault, Frame, Identity, Link, Replicator};
+use crate::replication::{Declined, Fault, Frame, Identity, Link, Replicator, Versions};
 use crate::{Config, PreservationMode, SetOverride};
 
 /// Some servers and the streams between them.
@@ -453,6 +453,28 @@ fn an_operator_is_told_where_two_servers_differ() {
         .map(|found| (found.key.id.as_str(), found.local.is_some(), found.remote.is_some()))
         .collect();
     assert_eq!(found, [("7", true, false), ("new", true, false)]);
+}
+
+#[test]
+fn an_answer_that_nobody_waits_for_is_not_kept_and_another_may_ask_once_it_is_over() {
+    let mut cluster = Cluster::meshed(2);
+    let replicator = cluster.nodes[0].replicator.clone();
+    let now = cluster.now;
+    drop(replicator.diff("n2").unwrap());
+    let (one, _) = cluster.streams.get_mut(&(0, 1)).unwrap();
+    while !matches!(one.next(now).unwrap(), Frame::Inspect(_)) {}
+    let told = |id: &str, complete| {
+        let key = InstanceKey { namespace: String::new(), app: "A".into(), id: id.into() };
+        Frame::Versions(Versions { versions: vec![(key, Version::default())], complete, groups: vec![] })
+    };
+    one.receive(told("late", false), now).unwrap();
+    assert_eq!(one.answer_kept(), 0);
+    let mut answer = replicator.diff("n2").unwrap();
+    one.receive(told("last", true), now).unwrap();
+    while !matches!(one.next(now).unwrap(), Frame::Inspect(_)) {}
+    one.receive(told("new", true), now).unwrap();
+    let found: Vec<_> = answer.try_recv().unwrap().into_iter().map(|found| found.key.id).collect();
+    assert_eq!(found, ["new"]);
 }
 
 #[test]

@@ -130,7 +130,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("peer.list", peer.list: Vec<PeerAddress>, "The other servers of the cluster; this one may stand among them. A name stands for all its addresses, `srv://name` for all hosts and ports of its SRV records. Without a port: 8761."),
     setting!("peer.file", peer.file: String, "File with one peer per line, `#` before a remark. Looked at every second; a file that cannot be read or understood leaves the peers as they were."),
     setting!("peer.advertise", peer.advertise: String, "`host:port` under which the others know this server; empty: the address they see, with the port of the listener."),
-    setting!("peer.trusted", peer.trusted: Vec<IpAddr>, "Addresses whose `x-netflix-discovery-replication` header counts; empty: those of the peers above. Replication streams are taken from both."),
+    setting!("peer.trusted", peer.trusted: Vec<IpAddr>, "Addresses whose `x-netflix-discovery-replication` header counts, beside those of `eureka.peers`. Replication streams are taken from them, too, beside those of the peers above."),
     setting!("peer.refresh", peer.refresh: Duration, "Time between two look-ups of the peers' names. A look-up that fails or finds nothing leaves the addresses as they were."),
     setting!("peer.ack_wait", peer.ack_wait: Duration, "How long a register, cancel, override or metadata call waits until one other server has the change. After that it is answered and counted."),
 ];

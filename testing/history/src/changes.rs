@@ -163,6 +163,10 @@ impl Watcher {
         match stream.part.building.as_mut().filter(|_| covers(apps, &heard.key)) {
             Some(building) => building.apply(&heard.key, heard.version, heard.live.as_ref()),
             None => {
+                if self.adrift {
+                    // What a server that lags tells counts as what it holds, older or not.
+                    self.told.held.remove(&heard.key);
+                }
                 self.told.apply(&heard.key, heard.version, heard.live.as_ref());
                 self.view.apply(&heard.key, heard.version, heard.live.as_ref());
             }

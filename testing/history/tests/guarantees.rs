@@ -339,6 +339,19 @@ fn resumable_what_differs_is_told_to_whoever_says_what_it_holds() {
     assert_broken(&moved(nothing(of(&[("a", 1)]))), Guarantee::ViewEquality, 8);
     let unasked = after_begun([closed("UNAVAILABLE"), resume(2), differs(Vec::new())]);
     assert_broken(&unasked, Guarantee::Resumable, 7);
+    // What the one that lags told before counts, where another had told something newer since the token.
+    let behind = [
+        batch(3, vec![put("a", 3)]),
+        closed("UNAVAILABLE"),
+        resume(2),
+        begin_of(8, RESUME, 9),
+        batch(9, vec![put("a", 2)]),
+        closed("CANCELLED"),
+        telling(),
+        differs(Vec::new()),
+        end(9, of(&[("a", 2), ("b", 1)])),
+    ];
+    assert_kept(&after_begun(behind));
 }
 
 #[test]

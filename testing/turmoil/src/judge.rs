@@ -70,6 +70,12 @@ fn promise(
         (Standing::Coming | Standing::Leaving | Standing::Unborn, _) => {
             ("owners are answered", format!("its owner is still {standing:?}"))
         }
+        // Its cancel is known to nobody, so it is one who fell silent.
+        (Standing::Left, Some(_))
+            if plan.may_forget(book.owners[owner].since) && plan.preservation != PreservationMode::Off =>
+        {
+            return;
+        }
         (Standing::Left, Some(held)) => ("who cancelled is gone", format!("{held:?} is shown")),
         (Standing::Lost, Some(held)) if plan.preservation == PreservationMode::Off => {
             ("who is silent goes", format!("{held:?} is shown"))

@@ -4,12 +4,8 @@ use heureka_history::Recorder;
 use heureka_model::{InstanceKey, Status, Version};
 
 use crate::ledger::{Book, Owner, key};
-use crate::plan::{Fault, Kind, Plan, SERVERS};
+use crate::plan::{self, Fault, Kind, Plan, SERVERS};
 use crate::server::{Life, Slot};
-
-/// Time after a fault in which servers find each other again and tell each other what they missed: pings, attempts, a
-/// wait of thirty seconds where a server is still taken for alive.
-const PEACE: u64 = 25_000;
 
 /// A removal may be told so long after a server lacked the instance: a stop and the silence after which a watcher goes
 /// to another server.
@@ -102,7 +98,7 @@ impl Observer {
         if renewed + self.lease / 2 < at {
             return;
         }
-        if self.at_peace(at) {
+        if plan::at_peace(&self.faults, at) {
             let text = format!("n{server} removed it {} ms after its owner renewed it", at - renewed);
             book.breach("who renews stays", at, Some(key), text);
         } else {
@@ -113,15 +109,6 @@ impl Observer {
     fn must_stay(&self, at: u64, key: usize, owner: &Owner) -> bool {
         let stray = self.kinds[key] == Kind::Eureka && owner.has_strays(at);
         owner.is_there_for(1_000, at) && !stray
-    }
-
-    /// Whether nothing has come between any two servers for a while.
-    fn at_peace(&self, at: u64) -> bool {
-        let concerns = |fault: &Fault| {
-            [(0, 1), (0, 2), (1, 2)].into_iter().any(|(one, other)| fault.trouble.parts(one, other))
-        };
-        let disturbs = |fault: &Fault| fault.from <= at && fault.until + PEACE > at && concerns(fault);
-        at > PEACE && !self.faults.iter().any(disturbs)
     }
 }
 

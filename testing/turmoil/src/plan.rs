@@ -122,7 +122,27 @@ impl std::fmt::Display for Machine {
     }
 }
 
+/// Time after a fault in which servers find each other again and tell each other what they missed: pings, attempts, a
+/// wait of thirty seconds where a server is still taken for alive.
+const PEACE: u64 = 25_000;
+
+/// Whether nothing has come between any two servers for a while.
+pub(crate) fn at_peace(faults: &[Fault], at: u64) -> bool {
+    let concerns = |fault: &Fault| {
+        [(0, 1), (0, 2), (1, 2)].into_iter().any(|(one, other)| fault.trouble.parts(one, other))
+    };
+    let disturbs = |fault: &Fault| fault.from <= at && fault.until + PEACE > at && concerns(fault);
+    at > PEACE && !faults.iter().any(disturbs)
+}
+
 impl Plan {
+    /// Whether what was acknowledged then may be forgotten: the server may have been alone with it, and one came back
+    /// with nothing afterwards.
+    pub(crate) fn may_forget(&self, at: u64) -> bool {
+        let forgets = |fault: &Fault| matches!(fault.trouble, Trouble::Killed(_) | Trouble::Drained(_));
+        !at_peace(&self.faults, at) && self.faults.iter().any(|fault| forgets(fault) && fault.until >= at)
+    }
+
     /// The plan of a seed.
     #[must_use]
     pub fn of(seed: u64) -> Self {

@@ -1,8 +1,11 @@
 //! A file with one peer per line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::config::PeerAddress;
+
+/// Bytes of the file; far more than any cluster has peers.
+const MAX: u64 = 1 << 20;
 
 /// A file of peers and what it last said.
 pub(super) struct PeerFile {
@@ -27,9 +30,9 @@ impl PeerFile {
 
     /// Reads it again. Anything wrong with it is told once and leaves the peers as they were.
     pub(super) async fn look(&mut self) {
-        let text = match tokio::fs::read_to_string(&self.path).await {
+        let text = match text(&self.path).await {
             Ok(text) => text,
-            Err(error) => return self.complain(error.to_string()),
+            Err(problem) => return self.complain(problem),
         };
         if self.text.as_ref() == Some(&text) {
             self.newer = None;
@@ -60,6 +63,18 @@ impl PeerFile {
             self.problem = problem;
         }
     }
+}
+
+/// What stands in a file that ends: reading a pipe or a device may last for ever.
+async fn text(path: &Path) -> Result<String, String> {
+    let told = tokio::fs::metadata(path).await.map_err(|error| error.to_string())?;
+    if !told.is_file() {
+        return Err("is no regular file".to_owned());
+    }
+    if told.len() > MAX {
+        return Err(format!("has {} bytes, more than the limit of {MAX}", told.len()));
+    }
+    tokio::fs::read_to_string(path).await.map_err(|error| error.to_string())
 }
 
 fn read(text: &str) -> Result<Vec<PeerAddress>, String> {
@@ -102,5 +117,22 @@ mod tests {
         assert_eq!(says(&mut file).await, ["d:3"]);
         std::fs::remove_file(&path).unwrap();
         assert_eq!(says(&mut file).await, ["d:3"]);
+    }
+    #[tokio::test]
+    async fn what_is_no_file_of_some_size_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("peers");
+        std::fs::write(&path, "b:1").unwrap();
+        let mut file = PeerFile::new(path.clone());
+        assert_eq!(says(&mut file).await, ["b:1"]);
+        std::fs::write(&path, "c:2\n".repeat(1 << 18) + "#").unwrap();
+        says(&mut file).await;
+        assert_eq!(says(&mut file).await, ["b:1"]);
+        assert!(file.problem.contains("more than the limit"), "{}", file.problem);
+        for other in [folder.path(), Path::new("/dev/zero")] {
+            let mut file = PeerFile::new(other.to_owned());
+            assert!(says(&mut file).await.is_empty());
+            assert_eq!(file.problem, "is no regular file");
+        }
     }
 }
