@@ -296,6 +296,19 @@ fn readers_who_start_together_share_the_pages_of_a_snapshot() {
 }
 
 #[test]
+fn a_removal_of_what_was_not_here_is_told() {
+    let mut world = world(8192, 1000);
+    let mut watch = world.watch(selections()[1].clone(), Start::Full);
+    world.drain(&mut watch);
+    act(&mut world, "A", "1", &Op::Cancel);
+    act(&mut world, "B", "1", &Op::Cancel);
+    let told = world.drain(&mut watch);
+    let kinds: Vec<_> = told.iter().map(|change| (&*change.key.app, change.kind)).collect();
+    assert_eq!(kinds, [("A", ChangeKind::Removed(heureka_model::RemovalReason::Cancelled))]);
+    assert!(told[0].version.owner > 0, "a reader compares it with what it holds");
+}
+
+#[test]
 fn nothing_stays_of_a_selection_that_nobody_reads() {
     let world = world(8192, 1000);
     let both = || [(); 2].map(|()| world.watch(selections()[4].clone(), Start::Live));

@@ -164,12 +164,20 @@ impl Interest {
     fn judge(&self, recent: &Recent, registry: &Registry, now: Now) -> Option<Arc<Told>> {
         let (old, view) = self.sides(recent, || registry.renewed(recent.slot, now));
         let kind = match (old.is_some(), view.is_some()) {
+            (false, false) if self.removes_unseen(recent) => left(&recent.new),
             (false, false) => return None,
             (false, true) => ChangeKind::Added,
             (true, true) => ChangeKind::Modified,
             (true, false) => left(&recent.new),
         };
         Some(recent.told(kind, || change(kind, recent.revision, &recent.new, view.cloned())))
+    }
+
+    /// A removal of what was not here is told all the same: a reader who came from another server may hold it, and
+    /// nothing else would tell it that this is over.
+    fn removes_unseen(&self, recent: &Recent) -> bool {
+        let was_here = recent.old.as_ref().is_some_and(Record::is_live);
+        !was_here && !recent.new.is_live() && self.selectors.covers_key(recent.new.key().as_ref())
     }
 
     /// What the selection held of a key before a change, and holds since.

@@ -7,7 +7,7 @@ use heureka_proto::v1;
 use crate::grpc::status::{Fault, Reason};
 
 /// Names that are known, as faults tell them.
-const NAMES: &str = "is none of namespace, app, vip, secure_vip, id, status, zone, client";
+const NAMES: &str = "is none of namespace, app, vip, secure_vip, id, status, zone, client, interval";
 
 /// What is asked for.
 #[derive(Debug, Default, PartialEq)]
@@ -19,7 +19,7 @@ pub(super) struct Asked {
 /// Reads parameters; those of one name are a union, those of different names must hold together.
 pub(super) fn read(parameters: Vec<(String, String)>) -> Result<Asked, Fault> {
     let mut selector = v1::InstanceSelector::default();
-    let mut client_name = String::new();
+    let (mut client_name, mut bookmark_interval) = (String::new(), None);
     for (name, value) in parameters {
         // What stood there was no text.
         if value.contains(char::REPLACEMENT_CHARACTER) {
@@ -34,11 +34,18 @@ pub(super) fn read(parameters: Vec<(String, String)>) -> Result<Asked, Fault> {
             "status" => selector.statuses.push(status(&value)?),
             "zone" => selector.zones.push(value),
             "client" => client_name = value,
+            "interval" => bookmark_interval = Some(seconds(&value)?),
             _ => return Err(Fault::request(Invalid::malformed(name, NAMES))),
         }
     }
-    let spec = v1::WatchSpec { selectors: vec![selector], ..v1::WatchSpec::default() };
+    let spec = v1::WatchSpec { selectors: vec![selector], bookmark_interval, ..v1::WatchSpec::default() };
     Ok(Asked { spec, client_name })
+}
+
+fn seconds(text: &str) -> Result<prost_types::Duration, Fault> {
+    let seconds = text.parse().ok().filter(|seconds| (1..=60).contains(seconds));
+    let wrong = || Fault::request(Invalid::malformed("interval", "is no number of seconds from 1 to 60"));
+    Ok(prost_types::Duration { seconds: seconds.ok_or_else(wrong)?, nanos: 0 })
 }
 
 fn status(name: &str) -> Result<i32, Fault> {

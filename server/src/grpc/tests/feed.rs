@@ -175,6 +175,8 @@ async fn what_cannot_be_answered_is_refused_and_named() {
     for (query, named) in [
         ("?application=web", "application"),
         ("?status=up", "status"),
+        ("?interval=61", "interval"),
+        ("?interval=soon", "interval"),
         (&format!("?app={}", "x".repeat(2000)), "spec.selectors[0].apps"),
         ("?app=%ff", "app"),
         (&format!("?client={}", "x".repeat(300)), "client_name"),

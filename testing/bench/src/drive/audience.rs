@@ -12,7 +12,7 @@ use prost_types::Duration as WireDuration;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use super::frames::{Messages, is_change};
+use super::frames::{Messages, event_of, is_change};
 use super::h2::{self, Event, framed};
 use super::load::finish;
 use super::requests::{self, REGISTER};
@@ -28,6 +28,15 @@ const REST: (Duration, Duration) = (Duration::from_millis(1), Duration::from_mic
 
 /// Longest wait for all watchers.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How watchers of one connection are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Each by a stream of its own.
+    Each,
+    /// All by one stream.
+    Together,
+}
 
 /// Watchers of everything on several connections.
 pub(crate) struct Audience {
@@ -65,8 +74,26 @@ impl Audience {
     ///
     /// # Errors
     /// A connection that breaks, a watch that is refused.
-    pub(super) async fn open(address: SocketAddr, connections: usize, streams: usize) -> io::Result<Self> {
-        Self::across(address, address, connections, streams).await
+    pub(super) async fn open(
+        address: SocketAddr,
+        connections: usize,
+        watchers: usize,
+        way: Way,
+    ) -> io::Result<Self> {
+        if way == Way::Each {
+            return Self::across(address, address, connections, watchers).await;
+        }
+        let heard = Rc::new(Heard::of(connections * watchers));
+        let mut listening = JoinSet::new();
+        for _ in 0..connections {
+            let mut connection =
+                h2::Connection::open(address, "/heureka.registry.v1.DiscoveryService/WatchMany", ROOM).await?;
+            connection.call(&subscriptions(watchers));
+            connection.flush().await?;
+            listening.spawn_local(listen_together(connection, watchers, heard.clone()));
+        }
+        heard.all().await?;
+        Ok(Self { writes: address, heard, _listening: listening, version: 0 })
     }
 
     /// The same of a server that hears of changes from another one, where they are made.
@@ -207,6 +234,36 @@ async fn listen(mut connection: h2::Connection, streams: usize, heard: Rc<Heard>
     }
 }
 
+/// The same where one stream tells all of them, by their numbers from 1.
+async fn listen_together(mut connection: h2::Connection, watchers: usize, heard: Rc<Heard>) {
+    const CHANGES: u8 = 2;
+    const SNAPSHOT_END: u8 = 3;
+    let mut messages = Messages::default();
+    let mut rounds = vec![0; watchers + 1];
+    loop {
+        let mut ended = false;
+        let round = heard.round.get();
+        let mut message = |beginning: &[u8]| match event_of(beginning) {
+            Some((_, SNAPSHOT_END)) => heard.opened(),
+            Some((watcher, CHANGES)) if rounds[watcher] < round => {
+                rounds[watcher] = round;
+                heard.told();
+            }
+            _ => {}
+        };
+        let told = |_: u32, event: Event<'_>| match event {
+            Event::Begun => {}
+            Event::Data(bytes) => messages.feed(bytes, &mut message),
+            Event::Ended | Event::Reset => ended = true,
+        };
+        let turned = connection.turn(told).await;
+        let ended = if ended { Err(io::Error::other("the server ended the watches")) } else { Ok(()) };
+        if let Err(error) = turned.and(ended) {
+            return heard.fail(error);
+        }
+    }
+}
+
 impl Watcher {
     fn hear(&mut self, bytes: &[u8], heard: &Heard) {
         let round = heard.round.get();
@@ -219,12 +276,27 @@ impl Watcher {
     }
 }
 
+/// So many watches on one stream.
+fn subscriptions(watchers: usize) -> Bytes {
+    use v1::watch_many_request::Request;
+    let wish = |request| framed(&v1::WatchManyRequest { request: Some(request) });
+    let subscribe = |number: usize| {
+        wish(Request::Subscribe(v1::Subscribe { subscription_id: number as u32, spec: Some(changes_alone()) }))
+    };
+    let hello = wish(Request::Hello(v1::WatchHello::default()));
+    let all: Vec<Bytes> = std::iter::once(hello).chain((1..=watchers).map(subscribe)).collect();
+    all.concat().into()
+}
+
 /// A watch of all changes from now on. Marks are rare, so that a resting watcher rests.
 fn live() -> Bytes {
-    let spec = v1::WatchSpec {
+    framed(&v1::WatchRequest { spec: Some(changes_alone()), ..v1::WatchRequest::default() })
+}
+
+fn changes_alone() -> v1::WatchSpec {
+    v1::WatchSpec {
         start_mode: v1::StartMode::LiveOnly.into(),
         bookmark_interval: Some(WireDuration { seconds: 60, nanos: 0 }),
         ..v1::WatchSpec::default()
-    };
-    framed(&v1::WatchRequest { spec: Some(spec), ..v1::WatchRequest::default() })
+    }
 }

@@ -139,6 +139,22 @@ pub(super) fn is_change(beginning: &[u8]) -> bool {
     rest.get(length) == Some(&0x12)
 }
 
+/// Subscription and number of the event's field, when the message that begins so is a `WatchManyResponse` with an
+/// event: field 1, then field 2, its length, and the field within.
+pub(super) fn event_of(beginning: &[u8]) -> Option<(usize, u8)> {
+    let (0x08, rest) = beginning.split_first().map(|(first, rest)| (*first, rest))? else { return None };
+    let (subscription, rest) = varint(rest)?;
+    let (0x12, rest) = rest.split_first().map(|(first, rest)| (*first, rest))? else { return None };
+    let (_, rest) = varint(rest)?;
+    Some((subscription, rest.first()? >> 3))
+}
+
+fn varint(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let mut bytes = bytes;
+    let number = prost::encoding::decode_varint(&mut bytes).ok()?;
+    Some((usize::try_from(number).ok()?, bytes))
+}
+
 #[cfg(test)]
 mod tests {
     use heureka_proto::v1;
@@ -205,6 +221,23 @@ mod tests {
             }
             assert_eq!(found, [vec![], vec![7], long[..KEPT].to_vec()], "in pieces of {size}");
         }
+    }
+
+    #[test]
+    fn an_event_of_many_names_its_subscription() {
+        let of = |subscription_id, event| {
+            let event = v1::WatchEvent { event: Some(event) };
+            let response = Some(v1::watch_many_response::Response::Event(event));
+            let mut bytes = v1::WatchManyResponse { subscription_id, response }.encode_to_vec();
+            bytes.truncate(KEPT);
+            event_of(&bytes)
+        };
+        let batch = v1::ChangeBatch { changes: vec![v1::Change::default(); 90], revision: 1, commit_time: None };
+        assert_eq!(of(7, Event::Changes(batch)), Some((7, 2)));
+        assert_eq!(of(1000, Event::SnapshotEnd(v1::SnapshotEnd::default())), Some((1000, 3)));
+        let response = Some(v1::watch_many_response::Response::Closed(v1::ItemStatus::default()));
+        let closed = v1::WatchManyResponse { subscription_id: 7, response };
+        assert_eq!((event_of(&closed.encode_to_vec()), event_of(&[])), (None, None));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::Bench;
-use super::audience::Audience;
+use super::audience::{Audience, Way};
 use super::sample::Sample;
 use crate::machine;
 use crate::server::Program;
@@ -48,10 +48,10 @@ fn grown(bench: &Bench, program: &Program, connections: usize, streams: usize) -
     let mut served = program.start()?;
     let measured = bench.block_on(async {
         // What a server loads and keeps once is none of the watchers'.
-        Audience::open(served.address, 1, 1).await?.tell(|| served.cpu(), CHANGES).await?;
+        Audience::open(served.address, 1, 1, Way::Each).await?.tell(|| served.cpu(), CHANGES).await?;
         tokio::time::sleep(bench.pace.rest).await;
         let before = served.resident()?;
-        let mut audience = Audience::open(served.address, connections, streams).await?;
+        let mut audience = Audience::open(served.address, connections, streams, Way::Each).await?;
         tokio::time::sleep(bench.pace.rest).await;
         let rest = served.resident()? - before;
         audience.tell(|| served.cpu(), CHANGES).await?;

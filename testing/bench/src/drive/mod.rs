@@ -23,7 +23,7 @@ use load::{Extent, Load};
 use requests::{Operation, Population};
 use rows::What;
 
-pub(crate) use audience::Audience;
+pub(crate) use audience::{Audience, Way};
 pub(crate) use h2::framed;
 pub(crate) use rows::{ROWS, Row, Unit, named};
 pub(crate) use sample::Sample;
@@ -137,7 +137,7 @@ impl Bench {
     pub(crate) fn measure(&self, row: &Row, programs: &[Program; 2]) -> Samples {
         let measured = match row.what {
             What::Load { operation, busy } => self.loads(operation, busy, programs),
-            What::Change { connections, streams } => self.changes(connections, streams, programs),
+            What::Change { connections, watchers, way } => self.changes(connections, watchers, way, programs),
             What::Connection => {
                 self.held(programs, |program| held::per_connection(self, program, self.pace.connections))
             }
@@ -190,11 +190,11 @@ impl Bench {
         changes.run(self, served, Extent::Once).map(|_| ()).map_err(|error| served.explain(&error))
     }
 
-    fn changes(&self, connections: usize, streams: usize, programs: &[Program; 2]) -> Samples {
-        let (connections, streams) = (connections.min(self.pace.shared), streams.min(self.pace.shared));
-        let changes = self.pace.changes_to(connections * streams);
+    fn changes(&self, connections: usize, watchers: usize, way: Way, programs: &[Program; 2]) -> Samples {
+        let (connections, watchers) = (connections.min(self.pace.shared), watchers.min(self.pace.shared));
+        let changes = self.pace.changes_to(connections * watchers);
         let mut sides = started(programs)?;
-        let open = |side: &Served| self.block_on(Audience::open(side.address, connections, streams));
+        let open = |side: &Served| self.block_on(Audience::open(side.address, connections, watchers, way));
         let mut audiences = [open(&sides[0])?, open(&sides[1])?];
         in_turns(1, &mut sides, |n, side| {
             self.block_on(audiences[n].tell(|| side.cpu(), WARMING.min(changes)))

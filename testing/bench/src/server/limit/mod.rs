@@ -61,6 +61,7 @@ fn others(shared: Shared) -> Router {
         .route("/eureka/apps/{app}/{id}", put(rest::renew))
         .route("/heureka.registry.v1.DiscoveryService/ListInstances", post(reads::list))
         .route("/heureka.registry.v1.DiscoveryService/Watch", post(reads::watch))
+        .route("/heureka.registry.v1.DiscoveryService/WatchMany", post(reads::watch_many))
         .route(ANSWER, put(reads::learn).layer(axum::extract::DefaultBodyLimit::disable()))
         .with_state(shared)
 }

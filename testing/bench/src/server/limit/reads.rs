@@ -7,15 +7,17 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use bytes::{Buf as _, BufMut as _, Bytes};
-use futures_util::stream;
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use futures_util::{StreamExt as _, stream};
 use heureka_proto::v1;
+use heureka_proto::v1::watch_event::Event;
 use prost::Message as _;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::server::{Grpc, UnaryService};
 use tonic::{Request as Call, Response as Answered, Status};
 
 use super::Shared;
+use crate::drive::framed;
 
 /// The answer to every read.
 pub(super) struct Answer {
@@ -63,6 +65,46 @@ pub(super) async fn watch(State(shared): State<Shared>, _: Bytes) -> Response {
     let mut response = Response::new(Body::from_stream(events));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     response
+}
+
+/// The same for so many subscriptions as messages follow the first one, numbered from 1.
+pub(super) async fn watch_many(State(shared): State<Shared>, wishes: Bytes) -> Response {
+    let count = messages(&wishes).saturating_sub(1);
+    let end = framed(&v1::WatchResponse {
+        event: Some(v1::WatchEvent { event: Some(Event::SnapshotEnd(v1::SnapshotEnd::default())) }),
+    });
+    let opening = stream::once(ready(Ok::<_, Infallible>(to_each(&end, count))));
+    let events = stream::unfold(shared.events.subscribe(), move |mut events| async move {
+        let event = events.recv().await.ok()?;
+        Some((Ok(to_each(&event, count)), events))
+    });
+    let mut response = Response::new(Body::from_stream(opening.chain(events)));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    response
+}
+
+/// How many messages stand in the bytes of a stream.
+fn messages(mut bytes: &[u8]) -> u8 {
+    let mut count = 0;
+    while let Some((&[_, a, b, c, d], rest)) = bytes.split_first_chunk() {
+        bytes = rest.get(u32::from_be_bytes([a, b, c, d]) as usize..).unwrap_or_default();
+        count += 1;
+    }
+    count
+}
+
+/// A framed `WatchResponse` as the `WatchManyResponse` of each subscription: its number, and the event, which both have
+/// with its length behind one byte.
+fn to_each(response: &[u8], count: u8) -> Bytes {
+    let event = &response[5 + 1..];
+    let mut out = BytesMut::with_capacity((event.len() + 8) * usize::from(count));
+    for number in 1..=count {
+        out.put_u8(0);
+        out.put_u32(event.len() as u32 + 3);
+        out.put_slice(&[0x08, number, 0x12]);
+        out.put_slice(event);
+    }
+    out.freeze()
 }
 
 struct List(Shared);
