@@ -17,6 +17,7 @@ sys.path.insert(0, sys.argv[1])
 import grpc  # noqa: E402
 from heureka.registry.v1 import common_pb2 as common  # noqa: E402
 from heureka.registry.v1 import discovery_service_pb2 as discovery  # noqa: E402
+from heureka.registry.v1 import instance_pb2 as instance  # noqa: E402
 
 ADDRESSES = sys.argv[2:]
 METHOD = "/heureka.registry.v1.DiscoveryService/WatchMany"
@@ -103,7 +104,7 @@ class Subscription:
 
 
 def effective(held):
-    return common.InstanceStatus.Name(held.status).removeprefix("INSTANCE_STATUS_")
+    return instance.InstanceStatus.Name(held.status).removeprefix("INSTANCE_STATUS_")
 
 
 class Many:
