@@ -11,7 +11,7 @@ use heureka_proto::v1;
 use heureka_proto::v1::discovery_service_server::{DiscoveryService, DiscoveryServiceServer};
 use heureka_proto::v1::watch_event::Event as Wire;
 use tokio_stream::Stream;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 
 use super::registration;
 
@@ -48,6 +48,7 @@ impl Script {
 #[tonic::async_trait]
 impl DiscoveryService for Script {
     type WatchStream = Pin<Box<dyn Stream<Item = Item> + Send>>;
+    type WatchManyStream = stream::Empty<Result<v1::WatchManyResponse, Status>>;
 
     async fn watch(&self, request: Request<v1::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
         self.specs.lock().unwrap().push(request.into_inner().spec.unwrap());
@@ -55,6 +56,13 @@ impl DiscoveryService for Script {
         let (items, open) = scene?;
         let items = stream::iter(items);
         Ok(Response::new(if open { Box::pin(items.chain(stream::pending())) } else { Box::pin(items) }))
+    }
+
+    async fn watch_many(
+        &self,
+        _: Request<Streaming<v1::WatchManyRequest>>,
+    ) -> Result<Response<Self::WatchManyStream>, Status> {
+        Err(Status::unimplemented("not in the script"))
     }
 
     async fn get_instance(

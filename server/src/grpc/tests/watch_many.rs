@@ -14,9 +14,12 @@ use super::watch::{begin, brief, following};
 use super::*;
 use crate::grpc::status::Reason;
 
+/// More than any test says at once.
+const WISHES: usize = 2048;
+
 /// Both ends of a stream, as a client has them.
 struct Subscriber {
-    wishes: mpsc::UnboundedSender<v1::WatchManyRequest>,
+    wishes: mpsc::Sender<v1::WatchManyRequest>,
     responses: Streaming<v1::WatchManyResponse>,
 }
 
@@ -29,13 +32,13 @@ impl Subscriber {
     }
 
     async fn silent(server: &Server) -> Self {
-        let (wishes, waiting) = mpsc::unbounded_channel();
+        let (wishes, waiting) = mpsc::channel(WISHES);
         let responses = server.reader().watch_many(received(waiting)).await.unwrap().into_inner();
         Self { wishes, responses }
     }
 
     fn wish(&mut self, wish: Wish) {
-        self.wishes.send(v1::WatchManyRequest { request: Some(wish) }).unwrap();
+        self.wishes.try_send(v1::WatchManyRequest { request: Some(wish) }).unwrap();
     }
 
     fn subscribe(&mut self, subscription_id: u32, spec: v1::WatchSpec) {
@@ -81,7 +84,7 @@ impl Subscriber {
 }
 
 fn received(
-    waiting: mpsc::UnboundedReceiver<v1::WatchManyRequest>,
+    waiting: mpsc::Receiver<v1::WatchManyRequest>,
 ) -> impl Stream<Item = v1::WatchManyRequest> + Send {
     unfold(waiting, |mut waiting| async move { Some((waiting.recv().await?, waiting)) })
 }
@@ -174,7 +177,7 @@ async fn what_is_said_out_of_turn_ends_the_stream_and_is_named() {
     for (wishes, field) in table {
         let mut stream = Subscriber::silent(&server).await;
         for request in wishes {
-            stream.wishes.send(v1::WatchManyRequest { request }).unwrap();
+            stream.wishes.try_send(v1::WatchManyRequest { request }).unwrap();
         }
         let expected = (Code::InvalidArgument, "INVALID_REQUEST".to_owned(), field.to_owned());
         assert_eq!(refusal(&stream.fault().await), expected);
@@ -236,7 +239,7 @@ async fn the_stream_ends_with_its_last_subscription_when_nothing_more_is_asked()
     let start_mode = StartMode::SnapshotOnly.into();
     let spec = Some(v1::WatchSpec { start_mode, ..following("web") });
     let wish = Wish::Subscribe(v1::Subscribe { subscription_id: 1, spec });
-    wishes.send(v1::WatchManyRequest { request: Some(wish) }).unwrap();
+    wishes.try_send(v1::WatchManyRequest { request: Some(wish) }).unwrap();
     drop(wishes);
     let mut heard = 0;
     while responses.message().await.unwrap().is_some() {

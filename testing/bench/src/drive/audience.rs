@@ -87,7 +87,8 @@ impl Audience {
         let mut listening = JoinSet::new();
         for _ in 0..connections {
             let mut connection =
-                h2::Connection::open(address, "/heureka.registry.v1.DiscoveryService/WatchMany", ROOM).await?;
+                h2::Connection::open(address, "/heureka.registry.v1.DiscoveryService/WatchMany", ROOM)
+                    .await?;
             connection.call(&subscriptions(watchers));
             connection.flush().await?;
             listening.spawn_local(listen_together(connection, watchers, heard.clone()));
@@ -281,7 +282,10 @@ fn subscriptions(watchers: usize) -> Bytes {
     use v1::watch_many_request::Request;
     let wish = |request| framed(&v1::WatchManyRequest { request: Some(request) });
     let subscribe = |number: usize| {
-        wish(Request::Subscribe(v1::Subscribe { subscription_id: number as u32, spec: Some(changes_alone()) }))
+        wish(Request::Subscribe(v1::Subscribe {
+            subscription_id: number as u32,
+            spec: Some(changes_alone()),
+        }))
     };
     let hello = wish(Request::Hello(v1::WatchHello::default()));
     let all: Vec<Bytes> = std::iter::once(hello).chain((1..=watchers).map(subscribe)).collect();

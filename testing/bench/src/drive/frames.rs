@@ -232,7 +232,8 @@ mod tests {
             bytes.truncate(KEPT);
             event_of(&bytes)
         };
-        let batch = v1::ChangeBatch { changes: vec![v1::Change::default(); 90], revision: 1, commit_time: None };
+        let batch =
+            v1::ChangeBatch { changes: vec![v1::Change::default(); 90], revision: 1, commit_time: None };
         assert_eq!(of(7, Event::Changes(batch)), Some((7, 2)));
         assert_eq!(of(1000, Event::SnapshotEnd(v1::SnapshotEnd::default())), Some((1000, 3)));
         let response = Some(v1::watch_many_response::Response::Closed(v1::ItemStatus::default()));
