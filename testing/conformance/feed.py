@@ -12,18 +12,7 @@ import sys
 import threading
 import time
 
-M = 2**64 - 1
-
-
-def instance_hash(namespace, app, id, version):
-    data = b"".join(text.encode() + b"\0" for text in (namespace, app, id))
-    data += b"".join(int(part).to_bytes(8, "little") for part in version)
-    x = 0xCBF29CE484222325
-    for byte in data:
-        x = (x ^ byte) * 0x100000001B3 & M
-    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & M
-    x = (x ^ x >> 27) * 0x94D049BB133111EB & M
-    return x ^ x >> 31
+from digest import instance_hash, set_hash
 
 
 class Feed:
@@ -105,7 +94,7 @@ class Feed:
     def compare(self, data):
         """Tells the view, and whether it is what the server says it is."""
         digest = data["digest"]
-        ours = sum(instance_hash(*key, version) for key, (version, _) in self.held.items()) & M
+        ours = set_hash(instance_hash(*key, version) for key, (version, _) in self.held.items())
         equal = digest and (digest["count"], digest["hash"]) == (len(self.held), f"{ours:016x}")
         say(view={"/".join(key[1:]): instance["status"] for key, (_, instance) in self.held.items()}, equal=equal)
 

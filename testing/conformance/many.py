@@ -12,6 +12,8 @@ import sys
 import threading
 import time
 
+from digest import instance_hash, parts, set_hash
+
 sys.path.insert(0, sys.argv[1])
 
 import grpc  # noqa: E402
@@ -23,7 +25,6 @@ ADDRESSES = sys.argv[2:]
 METHOD = "/heureka.registry.v1.DiscoveryService/WatchMany"
 INTERVAL = 1
 PATIENCE = 20
-M = 2**64 - 1
 
 printing = threading.Lock()
 
@@ -31,21 +32,6 @@ printing = threading.Lock()
 def say(**words):
     with printing:
         print(json.dumps(words), flush=True)
-
-
-def parts(version):
-    return (version.owner, version.clock, version.boot, version.overlay_clock, version.overlay_boot)
-
-
-def instance_hash(key, version):
-    data = b"".join(part.encode() + b"\0" for part in (key.namespace, key.app, key.id))
-    data += b"".join(part.to_bytes(8, "little") for part in parts(version))
-    x = 0xCBF29CE484222325
-    for byte in data:
-        x = (x ^ byte) * 0x100000001B3 & M
-    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & M
-    x = (x ^ x >> 27) * 0x94D049BB133111EB & M
-    return x ^ x >> 31
 
 
 class Subscription:
@@ -97,7 +83,7 @@ class Subscription:
     def compare(self, mark):
         equal = None
         if mark.HasField("digest"):
-            ours = sum(instance_hash(held.key, held.version) for held in self.held.values()) & M
+            ours = set_hash(instance_hash(*key, parts(held.version)) for key, held in self.held.items())
             equal = (mark.digest.instance_count, mark.digest.hash) == (len(self.held), ours)
         view = {"/".join(key[1:]): effective(held) for key, held in self.held.items()}
         say(view=view, equal=equal, id=self.number)

@@ -11,6 +11,8 @@ import sys
 import threading
 import time
 
+from digest import instance_hash, parts, set_hash
+
 sys.path.insert(0, sys.argv[1])
 
 import grpc  # noqa: E402
@@ -22,7 +24,6 @@ from heureka.registry.v1 import registry_service_pb2 as registry  # noqa: E402
 TARGET, RECORDING = sys.argv[2:4]
 DISCOVERY = "/heureka.registry.v1.DiscoveryService/"
 REGISTRY = "/heureka.registry.v1.RegistryService/"
-M = 2**64 - 1
 #: Two tokens or digests a second apart at most, so that no suite waits long for one.
 INTERVAL = 1
 #: Reconnects wait at most this long here; the contract's 30 s would only make the suites slow.
@@ -46,19 +47,8 @@ def text(data):
     return base64.b64encode(data).decode()
 
 
-def parts(version):
-    return (version.owner, version.clock, version.boot, version.overlay_clock, version.overlay_boot)
-
-
-def instance_hash(key, version):
-    data = b"".join(part.encode() + b"\0" for part in (key.namespace, key.app, key.id))
-    data += b"".join(part.to_bytes(8, "little") for part in parts(version))
-    x = 0xCBF29CE484222325
-    for byte in data:
-        x = (x ^ byte) * 0x100000001B3 & M
-    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & M
-    x = (x ^ x >> 27) * 0x94D049BB133111EB & M
-    return x ^ x >> 31
+def hash_of(held):
+    return instance_hash(held.key.namespace, held.key.app, held.key.id, parts(held.version))
 
 
 class Watcher:
@@ -160,7 +150,7 @@ class Watcher:
         self.token = mark.resume_token
         self.wait = 0.1
         if mark.HasField("digest"):
-            own = sum(instance_hash(held.key, held.version) for held in self.held.values()) & M
+            own = set_hash(hash_of(held) for held in self.held.values())
             record(held={"count": len(self.held), "hash": f"{own:016x}"})
             if (own, len(self.held)) == (mark.digest.hash, mark.digest.instance_count):
                 self.equal += 1
