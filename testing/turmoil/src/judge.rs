@@ -6,7 +6,7 @@ use heureka_history::{Recording, judge};
 use heureka_model::{InstanceKey, Registration, Selectors, Version};
 use heureka_registry::PreservationMode;
 
-use crate::ledger::{Book, Ledger, Said, Standing, key};
+use crate::ledger::{Book, Ledger, Said, Standing, key, number};
 use crate::plan::{END, Plan};
 use crate::server::{Life, Slot};
 
@@ -35,7 +35,7 @@ pub(crate) fn end(at: u64, plan: &Plan, slots: &[Slot], book: &Book) {
 /// What the watchers' streams were like.
 pub(crate) fn recorded(recording: &Recording, book: &mut Ledger) {
     for broken in judge(recording).broken {
-        let key = broken.key.as_ref().and_then(crate::ledger::number);
+        let key = broken.key.as_ref().and_then(number);
         book.breach("watches keep their guarantees", END, key, broken.to_string());
     }
 }
@@ -70,12 +70,7 @@ fn promise(
         (Standing::Coming | Standing::Leaving | Standing::Unborn, _) => {
             ("owners are answered", format!("its owner is still {standing:?}"))
         }
-        // Its cancel is known to nobody, so it is one who fell silent.
-        (Standing::Left, Some(_))
-            if plan.may_forget(book.owners[owner].since) && plan.preservation != PreservationMode::Off =>
-        {
-            return;
-        }
+        (Standing::Left, Some(_)) if is_forgotten(plan, owner, book) => return,
         (Standing::Left, Some(held)) => ("who cancelled is gone", format!("{held:?} is shown")),
         (Standing::Lost, Some(held)) if plan.preservation == PreservationMode::Off => {
             ("who is silent goes", format!("{held:?} is shown"))
@@ -83,6 +78,15 @@ fn promise(
         _ => return,
     };
     book.breach(rule, at, Some(owner), format!("n{server}: {text}"));
+}
+
+/// Its cancel may be known to no server any more, so that it is one who fell silent; those who were told of it keep to
+/// that for some minutes.
+fn is_forgotten(plan: &Plan, owner: usize, book: &Ledger) -> bool {
+    let owner = &book.owners[owner];
+    owner.standing == Standing::Left
+        && plan.may_forget(owner.since)
+        && plan.preservation != PreservationMode::Off
 }
 
 fn said_by(shown: &Registration) -> Said {
@@ -93,12 +97,14 @@ fn said_by(shown: &Registration) -> Said {
 fn view(at: u64, plan: &Plan, watcher: usize, life: &Life, book: &mut Ledger) {
     let app = plan.watchers[watcher].app.as_deref();
     let mut held = held(at, life);
-    held.retain(|key, _| app.is_none_or(|app| key.app == app));
-    if held != book.views[watcher] {
-        let view = &book.views[watcher];
+    let is_certain = |key: &InstanceKey| !number(key).is_some_and(|owner| is_forgotten(plan, owner, book));
+    held.retain(|key, _| app.is_none_or(|app| key.app == app) && is_certain(key));
+    let mut view = book.views[watcher].clone();
+    view.retain(|key, _| is_certain(key));
+    if held != view {
         let differs = |key: &&InstanceKey| held.get(*key) != view.get(*key);
         let keys: Vec<_> = held.keys().chain(view.keys()).filter(differs).map(ToString::to_string).collect();
-        let first = held.keys().chain(view.keys()).find(differs).and_then(crate::ledger::number);
+        let first = held.keys().chain(view.keys()).find(differs).and_then(number);
         book.breach("watchers hold what servers hold", at, first, format!("w{watcher} differs in {keys:?}"));
     }
 }
