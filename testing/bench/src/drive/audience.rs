@@ -243,11 +243,10 @@ async fn listen_together(mut connection: h2::Connection, watchers: usize, heard:
     let mut rounds = vec![0; watchers + 1];
     loop {
         let mut ended = false;
-        let round = heard.round.get();
         let mut message = |beginning: &[u8]| match event_of(beginning) {
             Some((_, SNAPSHOT_END)) => heard.opened(),
-            Some((watcher, CHANGES)) if rounds[watcher] < round => {
-                rounds[watcher] = round;
+            Some((watcher, CHANGES)) if rounds[watcher] < heard.round.get() => {
+                rounds[watcher] = heard.round.get();
                 heard.told();
             }
             _ => {}
