@@ -354,8 +354,9 @@ async fn watchers_of_a_server_under_writers_can_rely_on_everything() {
     let verdict = judge(&recording);
     assert_eq!(verdict.broken, []);
     let counts = verdict.counts;
-    assert!(counts.writes > 1500 && counts.changes > 8000 && counts.streams > 100, "{counts:?}");
-    assert!(counts.digests > 200, "{counts:?}");
+    // Fewer where watchers are slow beside the writer: then each is told more at a time.
+    assert!(counts.writes > 1500 && counts.changes > 2000 && counts.streams > 30, "{counts:?}");
+    assert!(counts.digests > 80, "{counts:?}");
     let read = heureka_history::Recording::parse(&recording.to_lines()).unwrap();
     assert_eq!(check(&read), []);
 }
