@@ -285,14 +285,10 @@ fn readers_who_start_together_share_the_pages_of_a_snapshot() {
             "what went after the snapshot is told"
         );
     }
-    assert_eq!(world.registry.interests.kept().load(std::sync::atomic::Ordering::Relaxed), 0);
+    assert_eq!(world.registry.interests.budget().taken(), 0);
     let mut alone = world.watch(Selectors::default(), Start::Full);
     read(&world, &mut alone);
-    assert_eq!(
-        world.registry.interests.kept().load(std::sync::atomic::Ordering::Relaxed),
-        0,
-        "nobody else reads it"
-    );
+    assert_eq!(world.registry.interests.budget().taken(), 0, "nobody else reads it");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use foldhash::fast::FixedState;
@@ -10,6 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::frame::Frame;
+use super::room::Room;
 use super::snapshot::Snapshot;
 use super::tally::Tally;
 use crate::Registry;
@@ -31,7 +33,9 @@ pub(super) struct Interest {
     pub(super) selectors: Selectors,
     /// Revision of the last change that may concern it, as far as readers were woken.
     concerned: watch::Sender<u64>,
-    passages: Mutex<VecDeque<Passage>>,
+    /// It has several readers, so that something is worth keeping.
+    shared: AtomicBool,
+    passages: Mutex<VecDeque<(Passage, Room)>>,
     tallies: Mutex<Tallies>,
     snapshot: Mutex<Weak<Snapshot>>,
 }
@@ -69,9 +73,18 @@ impl Interest {
         Self {
             selectors,
             concerned: watch::Sender::new(0),
+            shared: AtomicBool::new(false),
             passages: Mutex::default(),
             tallies: Mutex::default(),
             snapshot: Mutex::default(),
+        }
+    }
+
+    /// Whether it has several readers. What was kept for others goes with them.
+    pub(super) fn share(&self, shared: bool) {
+        self.shared.store(shared, Ordering::Relaxed);
+        if !shared {
+            self.passages.lock().clear();
         }
     }
 
@@ -100,7 +113,7 @@ impl Interest {
         if let Some(known) = snapshot.upgrade().filter(|known| known.serves(registry)) {
             return known;
         }
-        let new = Arc::new(Snapshot::at(registry.head(), registry.interests.kept()));
+        let new = Arc::new(Snapshot::at(registry.head(), Arc::clone(registry.interests.budget())));
         *snapshot = Arc::downgrade(&new);
         new
     }
@@ -117,13 +130,18 @@ impl Interest {
     ) -> Option<Passage> {
         let mut passages = self.passages.lock();
         let fits = |passage: &&Passage| passage.upto <= bound && passage.frame.changes.len() <= max;
-        if let Some(known) = passages.iter().filter(fits).find(|passage| passage.serves(position)) {
+        let mut kept = passages.iter().map(|(passage, _)| passage).filter(fits);
+        if let Some(known) = kept.find(|passage| passage.serves(position)) {
             return Some(known.clone());
         }
         let tell = |recent: &Recent| self.judge(recent, registry, now);
         let passage = self.read(registry, position..bound, max.min(CHANGES), tell)?;
         passages.truncate(KEPT - 1);
-        passages.push_front(passage.clone());
+        if self.shared.load(Ordering::Relaxed)
+            && let Some(room) = registry.interests.budget().take(passage.frame.weight())
+        {
+            passages.push_front((passage.clone(), room));
+        }
         Some(passage)
     }
 

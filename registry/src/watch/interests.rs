@@ -10,6 +10,7 @@ use heureka_model::Selectors;
 use parking_lot::Mutex;
 
 use super::interest::Interest;
+use super::room::Budget;
 use crate::Registry;
 use crate::store::App;
 
@@ -19,8 +20,7 @@ pub(crate) struct Interests {
     held: Mutex<Held>,
     /// Everything up to here was told to those whom it concerns.
     told: AtomicU64,
-    /// Bytes of all pages of snapshots.
-    kept: Arc<AtomicU64>,
+    budget: Arc<Budget>,
 }
 
 #[derive(Debug, Default)]
@@ -52,6 +52,7 @@ impl Interests {
         let interest = match held.all.get_mut(&selectors) {
             Some((interest, readers)) => {
                 *readers += 1;
+                interest.share(*readers > 1);
                 Arc::clone(interest)
             }
             None => {
@@ -69,8 +70,9 @@ impl Interests {
         self.told.load(Ordering::Acquire)
     }
 
-    pub(crate) fn kept(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.kept)
+    /// What readers keep for each other.
+    pub(crate) fn budget(&self) -> &Arc<Budget> {
+        &self.budget
     }
 
     /// How many selections have readers.
@@ -83,6 +85,7 @@ impl Interests {
         let mut held = self.held.lock();
         let Some((_, readers)) = held.all.get_mut(&interest.selectors) else { return };
         *readers -= 1;
+        interest.share(*readers > 1);
         if *readers == 0 {
             held.remove(interest);
         }

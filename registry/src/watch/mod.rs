@@ -6,6 +6,7 @@ mod frame;
 mod horizon;
 mod interest;
 mod interests;
+mod room;
 mod snapshot;
 mod subscription;
 mod tally;
