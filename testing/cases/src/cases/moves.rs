@@ -108,7 +108,8 @@ async fn watched(cluster: &Cluster) -> anyhow::Result<usize> {
 
 /// F59: the watchers of one server go to its peer with their tokens.
 pub(super) async fn crowd_moves(bench: &Bench) -> anyhow::Result<String> {
-    let (watchers, instances) = bench.pick((200, 1000), (2000, 5000));
+    // Each of them holds its whole view here: more would not fit into the memory of a small machine.
+    let (watchers, instances) = bench.pick((200, 1000), (400, 5000));
     let mut cluster = bench.cluster(2).start().await?;
     native::register_all(&cluster.node(0).channel().await?, fleet("CROWD", instances)).await?;
     cluster.agree(&[0, 1], 20 * SECOND).await?;
