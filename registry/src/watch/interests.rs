@@ -1,7 +1,7 @@
 //! All interests of a registry, by what concerns them: a change wakes those and no others.
 
 use std::collections::HashMap;
-use std::ops::Deref;
+use std::ops::{Deref, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -128,6 +128,15 @@ impl Held {
         self.all.remove(&interest.selectors);
     }
 
+    /// Tells those whom these changes concern; all of them where the ring does not reach back.
+    fn hear(&self, registry: &Registry, revisions: RangeInclusive<u64>) {
+        let head = *revisions.end();
+        for revision in revisions {
+            let Some(recent) = registry.recent(revision) else { return self.concern_all(head) };
+            self.concern(recent.new.app(), revision);
+        }
+    }
+
     fn concern(&self, app: &App, revision: u64) {
         let Some(concerned) = self.namespaces.get(&app.namespace.name) else { return };
         let by_app = concerned.by_app.get(&app.name).into_iter().flatten();
@@ -168,14 +177,8 @@ impl Registry {
     pub fn herald(&self) {
         let mut held = self.interests.held.lock();
         let (told, head) = (self.interests.told(), self.head());
-        for revision in told + 1..=head {
-            match self.recent(revision) {
-                Some(recent) => held.concern(recent.new.app(), revision),
-                None => {
-                    held.concern_all(head);
-                    break;
-                }
-            }
+        if !held.all.is_empty() {
+            held.hear(self, told + 1..=head);
         }
         self.interests.told.store(head, Ordering::Release);
         let protecting = self.protecting();
