@@ -16,4 +16,4 @@ pub use apps::{AppDigest, AppNames};
 pub use frame::Frame;
 pub(crate) use horizon::Horizon;
 pub(crate) use interests::Interests;
-pub use subscription::{Batch, Start, Subscription, TakesLong};
+pub use subscription::{Batch, Place, Start, Subscription, TakesLong};

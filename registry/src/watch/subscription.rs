@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::AppNames;
 use super::frame::Frame;
-use super::interest::{Missing, SHARE, change, left};
+use super::interest::{Interest, Missing, SHARE, change, left};
 use super::interests::Membership;
 use super::snapshot::{Page, Snapshot};
 use super::vector::covers_record;
@@ -81,6 +81,13 @@ enum Known {
     Writes(Arc<[Position]>),
     /// All but these applications, as they were at a revision.
     AllBut(Arc<AppNames>, u64),
+}
+
+/// Where a subscription stands.
+#[derive(Debug)]
+pub struct Place {
+    interest: Arc<Interest>,
+    position: u64,
 }
 
 /// What a subscription has to tell.
@@ -158,6 +165,12 @@ impl Subscription {
     #[must_use]
     pub fn position(&self) -> u64 {
         self.position
+    }
+
+    /// The same, for comparison with others.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        Place { interest: self.interest.shared(), position: self.position }
     }
 
     /// Fingerprint of the subscribed set, once it is known for the very position that the subscriber was told.
@@ -350,6 +363,16 @@ impl Knows {
                 revision <= *known && !names.contains(&app.namespace.name, &app.name)
             }
         }
+    }
+}
+
+impl Place {
+    /// Whether nothing lies between two places that concerns the selection, which is the same for both: whoever was told
+    /// everything up to one of them was told everything up to the other. It may be denied for a while where it is so.
+    #[must_use]
+    pub fn is_level(&self, other: &Self, registry: &Registry) -> bool {
+        let (first, last) = (self.position.min(other.position), self.position.max(other.position));
+        Arc::ptr_eq(&self.interest, &other.interest) && self.interest.unchanged_until(registry, first) >= last
     }
 }
 

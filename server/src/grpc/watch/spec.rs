@@ -37,6 +37,15 @@ pub(super) struct Asked {
     wish: Wish,
 }
 
+/// What two watchers have in common of which one can go on for both.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Likeness {
+    fingerprint: u64,
+    start_mode: StartMode,
+    max_batch: usize,
+    interval: Duration,
+}
+
 impl Asked {
     pub(super) fn parse(spec: WatchSpec, core: &Core) -> Result<Self, Fault> {
         known_features(&spec.required_features)?;
@@ -55,6 +64,11 @@ impl Asked {
             interval,
         };
         Ok(Self { spec, wish })
+    }
+
+    pub(super) fn likeness(&self) -> Likeness {
+        let Spec { fingerprint, start_mode, max_batch, interval, .. } = self.spec;
+        Likeness { fingerprint, start_mode, max_batch, interval }
     }
 
     /// Decides how the stream starts; this may take a while.

@@ -13,7 +13,7 @@ use heureka_model::{Mono, Now};
 use heureka_proto::served::watch_event::Event;
 use heureka_proto::v1;
 use heureka_registry::replication::{Position, Standing};
-use heureka_registry::{Start, Subscription};
+use heureka_registry::{Place, Registry, Start, Subscription};
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
@@ -41,6 +41,8 @@ pub(in crate::grpc) struct Watcher {
     vector: Vec<Position>,
     /// The same for a later moment, until everything up to there was told.
     ahead: Option<Standing>,
+    /// How many changes the last event holds.
+    handed: usize,
     /// Changes that did not fit into the last message.
     left: VecDeque<Waiting>,
     /// The cursor got as far as it could when it was last read.
@@ -59,6 +61,13 @@ pub(in crate::grpc) struct Watcher {
     left_alone: Pin<Box<WaitForCancellationFutureOwned>>,
     /// Last reading of the clock: when the client last took something, while it takes nothing.
     now: Now,
+}
+
+/// What a client was told that is up to date.
+pub(super) struct Rest {
+    place: Place,
+    /// It knows that lapsed leases are held back.
+    protecting: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -91,6 +100,7 @@ impl Watcher {
             told: subscription.position(),
             vector,
             ahead: None,
+            handed: 0,
             left: VecDeque::new(),
             at_head: false,
             token_wanted: Mono::default(),
@@ -114,6 +124,7 @@ impl Watcher {
     /// A client that reads takes one at least once in a bookmark interval, whatever happens. One that was not asked
     /// for during much longer has a client without room.
     pub(super) async fn next(&mut self) -> Outcome {
+        self.handed = 0;
         while self.stage != Stage::Over {
             self.sitter.told.store(self.told, Ordering::Relaxed);
             if self.is_stalled() {
@@ -138,6 +149,17 @@ impl Watcher {
     /// Revision up to which everything was told.
     pub(super) fn told(&self) -> u64 {
         self.told
+    }
+
+    /// How many changes the last event holds.
+    pub(super) fn handed(&self) -> u64 {
+        self.handed as u64
+    }
+
+    /// Where the client stands once it read the last event, if it was told everything by then.
+    pub(super) fn rest(&self) -> Option<Rest> {
+        let is_level = self.stage == Stage::Live && self.left.is_empty();
+        is_level.then(|| Rest { place: self.subscription.place(), protecting: self.protecting })
     }
 
     /// Reads the clock; whether the reading before is too long ago.
@@ -279,6 +301,13 @@ impl Watcher {
             _ = self.news.changed() => {}
             () = &mut self.timer => {}
         }
+    }
+}
+
+impl Rest {
+    /// Whether another client was told the same.
+    pub(super) fn is_level(&self, other: &Self, registry: &Registry) -> bool {
+        self.protecting == other.protecting && self.place.is_level(&other.place, registry)
     }
 }
 

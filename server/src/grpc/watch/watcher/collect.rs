@@ -4,7 +4,6 @@ use bytes::Bytes;
 use heureka_registry::Frame;
 
 use super::Watcher;
-use crate::grpc::seats::count;
 use crate::grpc::watch::batch::{self, Batch, Waiting};
 
 /// Reads of the core after which a message goes out as it is: matches may be rare.
@@ -91,7 +90,7 @@ impl Watcher {
 
     fn whole(&mut self, frame: &Frame, message: Bytes) -> Read {
         self.told = self.subscription.position();
-        count(&self.watches.figures().changes, frame.changes.len() as u64);
+        self.handed = frame.changes.len();
         Read::Whole(message)
     }
 
@@ -102,7 +101,7 @@ impl Watcher {
         if batch.is_empty() {
             return if self.at_head { Collected::Head } else { Collected::Share };
         }
-        count(&self.watches.figures().changes, batch.len() as u64);
+        self.handed = batch.len();
         Collected::Changes(batch.message())
     }
 }
