@@ -8,6 +8,7 @@ mod interest;
 mod interests;
 mod room;
 mod snapshot;
+mod step;
 mod subscription;
 mod tally;
 mod vector;

@@ -8,12 +8,13 @@ use tokio::sync::watch;
 
 use super::AppNames;
 use super::frame::Frame;
-use super::interest::{Interest, Missing, SHARE, change, left};
+use super::interest::{Interest, Missing, SHARE, Wanted, change, left};
 use super::interests::Membership;
 use super::snapshot::{Page, Snapshot};
+use super::step::Step;
 use super::vector::covers_record;
 use crate::Registry;
-use crate::log::{Recent, Told};
+use crate::log::Told;
 use crate::record::Record;
 use crate::replication::Position;
 
@@ -56,6 +57,8 @@ pub struct Subscription {
     catch_up: u64,
     /// The subscriber holds the whole set once it is told everything, so that a fingerprint means something.
     complete: bool,
+    /// The subscriber may hold what this server did not tell it.
+    knows_others: bool,
     /// What the subscriber held at first, until it was told the rest.
     knows: Option<Knows>,
     /// Where the subscriber stands for the floor: a pass from zero counts as standing at the head it took first.
@@ -123,6 +126,7 @@ impl Subscription {
             fresh,
             catch_up: head,
             complete: start != Start::Live,
+            knows_others: !matches!(start, Start::Full | Start::Apps(..)),
             safe: if matches!(start, Start::Since(_)) { head } else { position.max(fresh) },
             knows: Knows::of(start, head),
             lost: false,
@@ -251,16 +255,18 @@ impl Subscription {
 
     /// Reads on in the ring with all who share the selection; nothing when it does not reach back to the position.
     fn read_ring(&mut self, registry: &Registry, bound: u64, max: usize, now: Now) -> Option<Arc<Frame>> {
-        let passage = self.interest.passage(registry, self.position, bound, max, now)?;
+        let wanted = Wanted { position: self.position, bound, max, knows_others: self.knows_others };
+        let passage = self.interest.passage(registry, wanted, now)?;
         self.advance(passage.upto);
         Some(passage.frame)
     }
 
     /// Reads on in the ring where its old records are not what the subscriber holds.
     fn read_to_seam(&mut self, registry: &Registry, bound: u64, max: usize, now: Now) -> Option<Arc<Frame>> {
-        let tell = |recent: &Recent| {
-            let (_, view) = self.interest.sides(recent, || registry.renewed(recent.slot, now));
-            let change = self.untracked(recent.revision, &recent.new, view.cloned());
+        let tell = |step: &Step| {
+            let last = &step.last;
+            let view = self.interest.view_since(last, || registry.renewed(last.slot, now));
+            let change = self.untracked(last.revision, &last.new, view.cloned());
             change.map(|change| Arc::new(Told::new(change)))
         };
         let passage = self.interest.read(registry, self.position..bound.min(self.seam), max, tell)?;
@@ -281,7 +287,7 @@ impl Subscription {
                 left_at = Some(revision);
             }
             if left_at.is_none() {
-                frame.push(self.examine(registry, revision, slot, &record, now), &record);
+                frame.push(self.examine(registry, revision, slot, &record, now), record.head().updated);
             }
         };
         let walked = registry.log.walk(&registry.slots, self.position, bound, SHARE, visit);
