@@ -47,6 +47,8 @@ pub(super) struct Passage {
     /// First change that may concern the selection; the end when there is none.
     first: u64,
     pub(super) upto: u64,
+    /// It ends because it is as long as it may be.
+    is_cut: bool,
     /// It is for readers who may hold what this server did not tell them.
     knows_others: bool,
     pub(super) frame: Arc<Frame>,
@@ -178,7 +180,7 @@ impl Interest {
         let mut frame = Frame::default();
         steps.iter().for_each(|step| frame.push(tell(step), step.committed()));
         let (first, frame) = (first.unwrap_or(upto), Arc::new(frame));
-        let passage = Passage { after, first, upto, knows_others: true, frame };
+        let passage = Passage { after, first, upto, is_cut: upto < bound, knows_others: true, frame };
         (upto > after).then_some(passage)
     }
 
@@ -268,7 +270,7 @@ impl Passage {
     /// Whether this reader is told exactly this next.
     fn serves(&self, wanted: Wanted) -> bool {
         (self.after..self.first).contains(&wanted.position)
-            && self.upto <= wanted.bound
+            && (self.upto == wanted.bound || self.is_cut && self.upto < wanted.bound)
             && self.frame.changes.len() <= wanted.max
             && self.knows_others == wanted.knows_others
     }

@@ -223,7 +223,10 @@ impl Subscription {
     }
 
     fn bound(&self, registry: &Registry) -> u64 {
-        self.stop.filter(|stop| *stop > self.position).unwrap_or_else(|| registry.head())
+        // All who were woken together read as far, so that they are told the same.
+        let told = Some(registry.interests.told());
+        let further = |revision: &u64| *revision > self.position;
+        self.stop.filter(further).or(told.filter(further)).unwrap_or_else(|| registry.head())
     }
 
     /// Passes over what does not concern the subscriber.

@@ -16,9 +16,10 @@ const MAX_BATCH: usize = 2000;
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(10);
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_INTERVAL: Duration = Duration::from_secs(60);
+const MAX_WINDOW: Duration = Duration::from_secs(5);
 const MAX_CLIENT_NAME: usize = 256;
 /// Names that `required_features` may hold, see `docs/watch-contract.md`.
-const FEATURES: [&str; 4] = ["resume", "digest", "labels", "diff"];
+const FEATURES: [&str; 5] = ["resume", "digest", "labels", "diff", "coalesce"];
 
 /// A subscription.
 pub(in crate::grpc) struct Spec {
@@ -27,6 +28,8 @@ pub(in crate::grpc) struct Spec {
     pub(super) fingerprint: u64,
     pub(super) start_mode: StartMode,
     pub(in crate::grpc) opening: Opening,
+    /// For how long changes gather.
+    pub(super) window: Duration,
     pub(super) max_batch: usize,
     pub(super) interval: Duration,
 }
@@ -42,6 +45,7 @@ pub(super) struct Asked {
 pub(super) struct Likeness {
     fingerprint: u64,
     start_mode: StartMode,
+    window: Duration,
     max_batch: usize,
     interval: Duration,
 }
@@ -52,6 +56,7 @@ impl Asked {
         let start_mode = start_mode(spec.start_mode).map_err(Fault::request)?;
         let max_batch = bounded_size("spec.max_batch_size", spec.max_batch_size, DEFAULT_BATCH, MAX_BATCH);
         let interval = interval(spec.bookmark_interval.as_ref()).map_err(Fault::request)?;
+        let window = window(spec.coalesce_window.as_ref()).map_err(Fault::request)?;
         let set = set(spec.selectors)
             .map_err(|invalid| Fault::invalid(Reason::InvalidSelector, invalid.within("spec")))?;
         let wish = Wish::read(start_mode, &spec.resume_token, spec.known_digests, set.fingerprint, core)?;
@@ -60,6 +65,7 @@ impl Asked {
             fingerprint: set.fingerprint,
             start_mode,
             opening: Opening::full(),
+            window,
             max_batch: max_batch.map_err(Fault::request)?,
             interval,
         };
@@ -67,8 +73,8 @@ impl Asked {
     }
 
     pub(super) fn likeness(&self) -> Likeness {
-        let Spec { fingerprint, start_mode, max_batch, interval, .. } = self.spec;
-        Likeness { fingerprint, start_mode, max_batch, interval }
+        let Spec { fingerprint, start_mode, window, max_batch, interval, .. } = self.spec;
+        Likeness { fingerprint, start_mode, window, max_batch, interval }
     }
 
     /// Decides how the stream starts; this may take a while.
@@ -100,10 +106,16 @@ fn start_mode(number: i32) -> Result<StartMode, Invalid> {
 fn interval(sent: Option<&prost_types::Duration>) -> Result<Duration, Invalid> {
     const FIELD: &str = "spec.bookmark_interval";
     let interval = sent.map_or(Ok(DEFAULT_INTERVAL), |sent| duration(FIELD, sent))?;
-    if interval < MIN_INTERVAL || interval > MAX_INTERVAL {
-        return Err(Invalid::malformed(FIELD, "lies outside 1 s to 60 s"));
-    }
-    Ok(interval)
+    let fits = (MIN_INTERVAL..=MAX_INTERVAL).contains(&interval);
+    fits.then_some(interval).ok_or_else(|| Invalid::malformed(FIELD, "lies outside 1 s to 60 s"))
+}
+
+fn window(sent: Option<&prost_types::Duration>) -> Result<Duration, Invalid> {
+    const FIELD: &str = "spec.coalesce_window";
+    let window = sent.map_or(Ok(Duration::ZERO), |sent| duration(FIELD, sent))?;
+    (window <= MAX_WINDOW)
+        .then_some(window)
+        .ok_or_else(|| Invalid::malformed(FIELD, "lies outside 0 s to 5 s"))
 }
 
 /// Checks the name that a client gives itself.

@@ -15,7 +15,7 @@ use heureka_proto::v1;
 use heureka_registry::replication::{Position, Standing};
 use heureka_registry::{Place, Registry, Start, Subscription};
 use tokio::sync::watch;
-use tokio::time::{Instant, Sleep};
+use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use self::collect::Collected;
@@ -47,6 +47,8 @@ pub(in crate::grpc) struct Watcher {
     left: VecDeque<Waiting>,
     /// The cursor got as far as it could when it was last read.
     at_head: bool,
+    /// Until here changes gather, since one waits to be told.
+    gather_until: Option<Mono>,
     /// From here on a token goes out when the client holds everything, so that a digest can go with it.
     token_wanted: Mono,
     /// From here on a token goes out, whatever the client holds.
@@ -103,9 +105,10 @@ impl Watcher {
             handed: 0,
             left: VecDeque::new(),
             at_head: false,
+            gather_until: None,
             token_wanted: Mono::default(),
             token_due: Mono::default(),
-            timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            timer: Box::pin(sleep(Duration::ZERO)),
             protecting: false,
             news: subscription.changes(),
             subscription,
@@ -211,6 +214,8 @@ impl Watcher {
         }
         let once = self.spec.start_mode == v1::StartMode::SnapshotOnly;
         self.stage = if once { Stage::Over } else { Stage::Live };
+        // What came since is news.
+        self.at_head = true;
         let resume_token = self.mark();
         Some(Ok(Event::SnapshotEnd(v1::SnapshotEnd { resume_token, revision: self.told, digest })))
     }
@@ -227,6 +232,10 @@ impl Watcher {
             return Some(Ok(self.bookmark().await));
         }
         let last = *self.news.borrow_and_update();
+        if let Some(due) = self.gathers(last) {
+            self.gather(due).await;
+            return None;
+        }
         let collected = if self.has_told_all(last) { Collected::Head } else { self.collect().await };
         match collected {
             Collected::Head if now >= self.token_wanted => self.bookmark_with_digest().await,
@@ -260,6 +269,28 @@ impl Watcher {
     /// Whether the core would have nothing to add.
     fn has_told_all(&self, last: u64) -> bool {
         self.at_head && self.left.is_empty() && self.told >= last
+    }
+
+    /// Until when changes gather, where the client wants that and the first of them has just come.
+    fn gathers(&mut self, last: u64) -> Option<Mono> {
+        let (now, window) = (self.now.mono, self.spec.window);
+        if window.is_zero() || !self.at_head || self.has_told_all(last) {
+            return None;
+        }
+        let due = *self.gather_until.get_or_insert_with(|| now.plus(window));
+        if now >= due {
+            self.gather_until = None;
+        }
+        self.gather_until
+    }
+
+    async fn gather(&mut self, due: Mono) {
+        // In a box, so that a watcher that tells at once is no larger for it.
+        let mut over = Box::pin(sleep(due.min(self.token_due).since(self.now.mono)));
+        tokio::select! {
+            () = &mut self.left_alone => {}
+            () = &mut over => {}
+        }
     }
 
     fn collected(&mut self, collected: Collected) -> Outcome {
