@@ -755,3 +755,25 @@ async fn tokens_and_the_goodbye_do_not_wait_for_changes_to_gather() {
     let Event::GoAway(goodbye) = event(&mut watch).await else { panic!("the goodbye comes at once") };
     assert!(!goodbye.resume_token.is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn nobody_begins_with_a_whole_set_while_too_many_wait_for_theirs() {
+    let limits = Limits { waiting: 0, ..Limits::default() };
+    let server = Server::with(Config::default(), limits, SEEDS, "blue").await;
+    let web = following("web");
+    let once = v1::WatchSpec { start_mode: StartMode::SnapshotOnly.into(), ..web.clone() };
+    for spec in [web.clone(), once] {
+        let refused = open(&server, spec).await.unwrap_err();
+        assert_eq!((refused.code(), refusal(&refused).1), (Code::Unavailable, "OVERLOADED".into()));
+        assert!(refused.get_error_details().retry_info().is_some());
+    }
+    let live = v1::WatchSpec { start_mode: StartMode::LiveOnly.into(), ..web.clone() };
+    let mut live = watch(&server, live).await;
+    begin(event(&mut live).await);
+    let token = end(event(&mut live).await).resume_token;
+    let resumed = v1::WatchSpec { resume_token: token, ..web.clone() };
+    assert_eq!(begin(event(&mut watch(&server, resumed).await).await), SnapshotMode::Resume);
+    let known = vec![v1::AppDigest { app: "web".into(), ..Default::default() }];
+    let differing = v1::WatchSpec { known_digests: known, ..web };
+    assert_eq!(begin(event(&mut watch(&server, differing).await).await), SnapshotMode::Diff);
+}

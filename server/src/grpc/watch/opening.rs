@@ -92,7 +92,7 @@ impl Wish {
     /// wrote, what differs, everything.
     pub(super) async fn decide(self, selectors: &Selectors, core: &Core) -> Result<Opening, Fault> {
         match self.mode {
-            StartMode::SnapshotOnly => return Ok(Opening::full()),
+            StartMode::SnapshotOnly => return everything(core),
             StartMode::LiveOnly => return Ok(Opening::live()),
             StartMode::Follow | StartMode::ResumeOnly | StartMode::Unspecified => {}
         }
@@ -108,8 +108,17 @@ impl Wish {
             Some(holds) => differing(&holds, selectors, core).await,
             None => None,
         };
-        Ok(differing.unwrap_or_else(Opening::full))
+        differing.map_or_else(|| everything(core), Ok)
     }
+}
+
+/// A start with the whole set, unless so many wait for their turn that it is better to come later.
+fn everything(core: &Core) -> Result<Opening, Fault> {
+    let waiting = core.turns.waiting();
+    if waiting < core.limits.waiting {
+        return Ok(Opening::full());
+    }
+    Err(Fault::new(Reason::Overloaded, format!("{waiting} readers wait for a turn before you")))
 }
 
 pub(super) fn expired() -> Fault {

@@ -35,7 +35,7 @@ impl Watcher {
     pub(super) async fn collect(&mut self) -> Collected {
         let core = self.core.clone();
         // Whoever reads a set or is far behind waits for a turn: what happens now comes first.
-        let _turn = if self.at_head { None } else { core.turns.acquire().await.ok() };
+        let _turn = if self.at_head { None } else { Some(core.turns.take().await) };
         let mut batch = Batch::new(self.spec.max_batch);
         for _ in 0..READS {
             self.fill(&mut batch);
