@@ -6,13 +6,14 @@
 mod behind;
 mod building;
 mod heard;
+mod known;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use heureka_model::{InstanceKey, Invalid, Registration, RemovalReason, SetDigest};
+use heureka_model::{InstanceKey, Invalid, Registration, RemovalReason};
 use heureka_proto::convert::duration;
 use heureka_proto::v1;
 use heureka_proto::v1::watch_event::Event as Wire;
@@ -30,10 +31,6 @@ const MISMATCHES: u32 = 2;
 /// How long what is known counts for more than what a server tells, when that is older. A server that lags follows
 /// sooner; one that does not has forgotten something that nobody else remembers either.
 const TRUSTED: Duration = Duration::from_mins(10);
-
-/// Applications of which a server is told what is held: some dozen kilobytes. With more of them a server that cannot
-/// resume tells everything.
-const MAX_DIGESTS: usize = 1000;
 
 /// What a watch tells.
 #[derive(Clone, Debug, PartialEq)]
@@ -111,21 +108,7 @@ impl View {
 
     /// What the server told of each application; nothing when that is too much to tell, or nothing at all.
     pub(crate) fn known(&self) -> Vec<v1::AppDigest> {
-        let mut digests: BTreeMap<(&str, &str), SetDigest> = BTreeMap::new();
-        for member in self.told() {
-            let key = &member.instance.key;
-            let digest = digests.entry((&key.namespace, &key.app)).or_default();
-            digest.add(member.hash(), member.status());
-        }
-        if digests.len() > MAX_DIGESTS {
-            return Vec::new();
-        }
-        let known = |((namespace, app), digest): ((&str, &str), SetDigest)| v1::AppDigest {
-            namespace: namespace.to_owned(),
-            app: app.to_owned(),
-            digest: Some(v1::SetDigest { status_counts: Vec::new(), ..digest.into() }),
-        };
-        digests.into_iter().map(known).collect()
+        known::digests(self.told())
     }
 
     /// What the server has, as far as it told.

@@ -56,4 +56,4 @@ pub use request::{
     AppSummary, Application, Beat, Cancelled, Claim, Delta, Entry, MetadataPatch, Page, RegisterMode,
     Registered, Renewed, SetOverride, Stats, Writer,
 };
-pub use watch::{AppDigest, AppNames, Batch, Frame, Place, Start, Subscription, TakesLong};
+pub use watch::{AppDigest, Batch, Extent, Frame, Place, Start, Subscription, TakesLong, ToldApps};

@@ -53,6 +53,15 @@ impl KeyHasher {
         Self([key.namespace, key.app, key.id].into_iter().fold(FNV_OFFSET, text))
     }
 
+    /// The bucket of the key among so many, which is a power of two: by the low bits of what was hashed so far.
+    ///
+    /// # Panics
+    /// There are none.
+    #[must_use]
+    pub fn bucket(self, buckets: usize) -> usize {
+        self.0 as usize & (buckets - 1)
+    }
+
     /// Hash of the instance at that version.
     #[must_use]
     pub fn at(self, version: &Version) -> u64 {

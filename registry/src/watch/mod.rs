@@ -13,7 +13,7 @@ mod subscription;
 mod tally;
 mod vector;
 
-pub use apps::{AppDigest, AppNames};
+pub use apps::{AppDigest, Extent, ToldApps};
 pub use frame::Frame;
 pub(crate) use horizon::Horizon;
 pub(crate) use interests::Interests;

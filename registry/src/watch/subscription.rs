@@ -6,7 +6,7 @@ use std::sync::Arc;
 use heureka_model::{Action, Change, ChangeKind, Now, Registration, Selectors, SetDigest};
 use tokio::sync::watch;
 
-use super::AppNames;
+use super::ToldApps;
 use super::frame::Frame;
 use super::interest::{Interest, Missing, SHARE, Wanted, change, left};
 use super::interests::Membership;
@@ -34,7 +34,7 @@ pub enum Start {
     Since(Arc<[Position]>),
     /// With everything that is there of these applications, and with what changed after the revision in any: of the
     /// others the subscriber holds what was there at some moment since.
-    Apps(Arc<AppNames>, u64),
+    Apps(Arc<ToldApps>, u64),
     /// With the next change.
     Live,
 }
@@ -83,7 +83,7 @@ enum Known {
     /// The writes that a vector covers.
     Writes(Arc<[Position]>),
     /// All but these applications, as they were at a revision.
-    AllBut(Arc<AppNames>, u64),
+    AllBut(Arc<ToldApps>, u64),
 }
 
 /// Where a subscription stands.
@@ -357,7 +357,7 @@ impl Knows {
     fn of(start: Start, head: u64) -> Option<Self> {
         let what = match start {
             Start::Since(vector) => Known::Writes(vector),
-            Start::Apps(names, revision) => Known::AllBut(names, revision),
+            Start::Apps(told, revision) => Known::AllBut(told, revision),
             Start::Full | Start::After(_) | Start::Live => return None,
         };
         Some(Self { what, until: head })
@@ -367,10 +367,7 @@ impl Knows {
     fn holds(&self, revision: u64, record: &Record) -> bool {
         match &self.what {
             Known::Writes(vector) => covers_record(vector, record),
-            Known::AllBut(names, known) => {
-                let app = record.app();
-                revision <= *known && !names.contains(&app.namespace.name, &app.name)
-            }
+            Known::AllBut(told, known) => revision <= *known && !told.tell(record.key().as_ref()),
         }
     }
 }

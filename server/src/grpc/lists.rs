@@ -184,7 +184,8 @@ pub(super) fn applications(
 }
 
 fn app_digest(namespace: &str, app: AppSummary) -> v1::AppDigest {
-    v1::AppDigest { namespace: namespace.to_owned(), app: app.name, digest: Some(app.digest.into()) }
+    let (namespace, digest) = (namespace.to_owned(), Some(app.digest.into()));
+    v1::AppDigest { namespace, app: app.name, digest, ..v1::AppDigest::default() }
 }
 
 fn names_token(core: &Core, token: &str, spec: u64) -> Result<String, Fault> {

@@ -13,7 +13,7 @@ use heureka_model::{Mono, Now};
 use heureka_proto::served::watch_event::Event;
 use heureka_proto::v1;
 use heureka_registry::replication::{Position, Standing};
-use heureka_registry::{Place, Registry, Start, Subscription};
+use heureka_registry::{Extent, Place, Registry, Start, Subscription};
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
@@ -75,8 +75,8 @@ pub(super) struct Rest {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Begin,
-    /// Until everything up to this revision was told.
-    Initial(u64),
+    /// Until everything up to this revision was told, or further until a digest is known.
+    Initial(Option<u64>),
     Live,
     Over,
 }
@@ -184,19 +184,22 @@ impl Watcher {
         self.ahead = Some(standing);
         // A subscription to the future has told its past already.
         let target = if mode == v1::SnapshotMode::None { self.told } else { revision };
-        self.stage = Stage::Initial(target);
+        self.stage = Stage::Initial(Some(target));
         self.protecting = self.core.registry.protecting();
         let header = self.core.header(revision, self.now);
-        let apps = self.spec.opening.apps.take();
-        let apps = apps.iter().flat_map(|apps| apps.iter()).map(named).collect();
-        Event::SnapshotBegin(v1::SnapshotBegin { header, mode: mode.into(), apps })
+        let told = self.spec.opening.apps.take();
+        let told = || told.iter().flat_map(|told| told.iter());
+        let (apps, parts) = (told().filter_map(whole).collect(), told().filter_map(part).collect());
+        Event::SnapshotBegin(v1::SnapshotBegin { header, mode: mode.into(), apps, parts })
     }
 
-    async fn initial(&mut self, target: u64) -> Outcome {
-        if self.left.is_empty() && self.told >= target {
+    async fn initial(&mut self, target: Option<u64>) -> Outcome {
+        if self.left.is_empty() && target.is_some_and(|target| self.told >= target) {
             return self.end().await;
         }
         match self.collect().await {
+            // It got as far as all who were woken; what was there at its begin goes further.
+            Collected::Head if target.is_some_and(|target| self.told < target) => None,
             Collected::Head => self.end().await,
             collected => self.collected(collected),
         }
@@ -208,7 +211,7 @@ impl Watcher {
         self.told = self.subscription.position();
         let digest = self.digest().await;
         if digest.is_none() && self.holds_the_set() {
-            self.stage = Stage::Initial(u64::MAX);
+            self.stage = Stage::Initial(None);
             tokio::task::yield_now().await;
             return None;
         }
@@ -343,8 +346,17 @@ impl Rest {
 }
 
 /// An application that is told whole.
-fn named((namespace, app): (&str, &str)) -> v1::AppDigest {
-    v1::AppDigest { namespace: namespace.to_owned(), app: app.to_owned(), digest: None }
+fn whole((namespace, app, extent): (&str, &str, &Extent)) -> Option<v1::AppDigest> {
+    let (namespace, app) = (namespace.to_owned(), app.to_owned());
+    (*extent == Extent::Whole).then(|| v1::AppDigest { namespace, app, ..v1::AppDigest::default() })
+}
+
+/// One of which some buckets are.
+fn part((namespace, app, extent): (&str, &str, &Extent)) -> Option<v1::AppBuckets> {
+    let Extent::Buckets(told) = extent else { return None };
+    let buckets = (0..).zip(told).filter_map(|(number, told)| told.then_some(number)).collect();
+    let (namespace, app) = (namespace.to_owned(), app.to_owned());
+    Some(v1::AppBuckets { namespace, app, bucket_count: told.len() as u32, buckets })
 }
 
 fn count_opening(watches: &Watches, mode: v1::SnapshotMode) {
