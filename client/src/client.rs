@@ -8,7 +8,7 @@ use tonic::transport::Channel;
 use crate::calls::Calls;
 use crate::servers::Servers;
 use crate::transport::lazy_channel;
-use crate::{Cache, Error, InstanceSelector, Lease, Settings, Transport, Watch};
+use crate::{Cache, Error, InstanceSelector, Lease, Settings, Transport, Watch, WatchMany};
 
 /// A client of one registry, whichever of its servers answers.
 ///
@@ -84,6 +84,11 @@ impl<T: Transport> Client<T> {
     /// Every change of the instances that one of `selectors` matches; without any, of the whole default namespace.
     pub fn watch(&self, selectors: Vec<InstanceSelector>) -> Watch {
         Watch::new(self.calls.clone(), selectors)
+    }
+
+    /// Every change of many sets of instances on one stream, which begins with none.
+    pub fn watch_many(&self) -> WatchMany {
+        WatchMany::new(self.calls.clone())
     }
 
     /// A copy of the same instances in memory that follows the registry until it is dropped.

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use heureka_model::{InstanceKey, Invalid};
+use heureka_proto::convert::duration;
+use heureka_proto::v1;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
@@ -132,6 +134,22 @@ pub(crate) fn is_servers_fault(status: &Status) -> bool {
     }
 }
 
+/// What one part of a call ended with, as the call itself would have.
+pub(crate) fn status_of(item: v1::ItemStatus) -> Status {
+    let mut details = ErrorDetails::new();
+    if !item.reason.is_empty() {
+        details.set_error_info(item.reason, DOMAIN, []);
+    }
+    if !item.field.is_empty() {
+        details.add_bad_request_violation(item.field, item.message.as_str());
+    }
+    let wait = item.retry_after.and_then(|wait| duration("retry_after", &wait).ok());
+    if wait.is_some() {
+        details.set_retry_info(wait);
+    }
+    Status::with_error_details(Code::from(item.code), item.message, details)
+}
+
 /// The registry's own reason.
 fn reason(status: &Status) -> Option<String> {
     let details = status.get_error_details();
@@ -158,6 +176,8 @@ pub(crate) fn stored_owner(status: &Status) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use heureka_proto::convert::wire_duration;
+
     use super::*;
 
     fn stale(owner: &str) -> Status {
@@ -233,6 +253,24 @@ mod tests {
         assert!(
             matches!(Error::from(status), Error::Refused { retry_after: Some(wait), .. } if wait.as_secs() == 30)
         );
+    }
+
+    #[test]
+    fn a_part_fails_as_the_whole_would() {
+        let item = |code: Code, reason: &str| v1::ItemStatus {
+            code: code.into(),
+            reason: reason.into(),
+            message: "m".into(),
+            field: "spec.selectors".into(),
+            retry_after: Some(wire_duration(Duration::from_secs(3))),
+        };
+        let status = status_of(item(Code::InvalidArgument, "INVALID_SELECTOR"));
+        assert_eq!(retry_after(&status), Some(Duration::from_secs(3)));
+        let error = Error::from(status);
+        assert!(error.is("INVALID_SELECTOR") && !error.is_passing());
+        assert!(matches!(error, Error::Refused { field: Some(field), .. } if field == "spec.selectors"));
+        let bare = status_of(v1::ItemStatus { code: Code::Unavailable.into(), ..Default::default() });
+        assert!(is_servers_fault(&bare) && retry_after(&bare).is_none());
     }
 
     #[test]

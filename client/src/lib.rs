@@ -2,7 +2,7 @@
 //!
 //! * [`Client::register`] keeps an instance registered as long as its [`Lease`] lives.
 //! * [`Client::cache`] keeps the instances of others at hand: look-ups without waiting, picks in turn.
-//! * [`Client::watch`] tells every change as a stream.
+//! * [`Client::watch`] tells every change as a stream, [`Client::watch_many`] those of many sets that come and go.
 //!
 //! All of them outlive restarts of servers and cut connections; what an application has to handle are its own
 //! mistakes. The rules behind are those of `docs/watch-contract.md` and `docs/errors.md`; `docs/client.md` tells
@@ -40,6 +40,7 @@ mod error;
 mod guard;
 mod keeper;
 mod lease;
+mod many;
 mod servers;
 mod set;
 mod settings;
@@ -57,6 +58,7 @@ pub use error::Error;
 pub use heureka_model as model;
 pub use heureka_proto::v1::{InstanceSelector, LabelOperator, LabelRequirement};
 pub use lease::{Lease, LeaseState};
+pub use many::{SubscriptionId, Subscriptions, WatchMany};
 pub use settings::Settings;
 pub use tokio_stream;
 pub use transport::Transport;

@@ -2,7 +2,8 @@
 //!
 //! All calls go to one of them until it fails; then to the next, and on from there. A server that failed is not
 //! tried again for a while, unless all of them failed. What a server asks for is waited out only when every one of
-//! them asked.
+//! them asked. When a connection reached its age, one of those that may be called is drawn anew: servers that were
+//! restarted get their share of the load back so.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -27,12 +28,15 @@ pub(crate) struct Pick {
     server: usize,
     /// Failures of the server before the attempt: of all that fail together only the first counts.
     failures: u64,
+    /// Draws before the attempt: of all that ask for another together only the first counts.
+    draws: u64,
 }
 
 /// The choice, apart from what is chosen from.
 #[derive(Debug)]
 struct Choice {
     current: usize,
+    draws: u64,
     servers: Box<[Health]>,
 }
 
@@ -72,6 +76,11 @@ impl<T: Clone> Servers<T> {
         self.choice().failed(pick, told, rand::random(), Instant::now());
     }
 
+    /// The connection to the server reached its age: the next attempts go to a random one.
+    pub(crate) fn draw(&self, pick: Pick) {
+        self.choice().draw(pick, rand::random(), Instant::now());
+    }
+
     /// Until one of the servers that did not ask for time, or asked for the least, may be called: nothing as long as
     /// there is one that did not ask.
     pub(crate) fn asked(&self) -> Duration {
@@ -96,7 +105,7 @@ impl<T: Clone> Servers<T> {
 
 impl Choice {
     fn new(servers: usize, current: usize) -> Self {
-        Self { current, servers: vec![Health::default(); servers].into() }
+        Self { current, draws: 0, servers: vec![Health::default(); servers].into() }
     }
 
     fn pick(&mut self, now: Instant) -> Pick {
@@ -105,7 +114,20 @@ impl Choice {
         let usable = ring().find(|server| self.servers[*server].is_usable(now));
         let soonest = || ring().min_by_key(|server| self.servers[*server].quarantined_until);
         self.current = usable.or_else(soonest).unwrap_or(self.current);
-        Pick { server: self.current, failures: self.servers[self.current].failures }
+        Pick { server: self.current, failures: self.servers[self.current].failures, draws: self.draws }
+    }
+
+    /// Takes one of those that may be called for the current one, whichever `lot` says.
+    fn draw(&mut self, pick: Pick, lot: u64, now: Instant) {
+        if self.draws != pick.draws {
+            return;
+        }
+        self.draws += 1;
+        let usable: Vec<_> =
+            (0..self.servers.len()).filter(|server| self.servers[*server].is_usable(now)).collect();
+        if !usable.is_empty() {
+            self.current = usable[(lot % usable.len() as u64) as usize];
+        }
     }
 
     fn failed(&mut self, pick: Pick, told: Option<Duration>, share: f64, now: Instant) {
@@ -167,6 +189,33 @@ mod tests {
         fail(&mut choice, now);
         assert_eq!(chosen(&mut choice, now), 2);
         assert_eq!(chosen(&mut choice, now + Duration::from_hours(1)), 2);
+    }
+
+    #[test]
+    fn whoever_reached_its_age_draws_among_those_that_may_be_called_and_only_once() {
+        let now = Instant::now();
+        let mut choice = Choice::new(3, 0);
+        fail(&mut choice, now);
+        let together = choice.pick(now);
+        choice.draw(together, 3, now);
+        // Two and one are left, in the order of the list.
+        assert_eq!(chosen(&mut choice, now), 2);
+        choice.draw(together, 0, now);
+        assert_eq!(chosen(&mut choice, now), 2, "the second of one connection draws no more");
+        let later = choice.pick(now + Duration::from_secs(1));
+        choice.draw(later, 0, now + Duration::from_secs(1));
+        assert_eq!(chosen(&mut choice, now + Duration::from_secs(1)), 0, "all of them may be called again");
+    }
+
+    #[test]
+    fn nothing_is_drawn_while_no_server_may_be_called() {
+        let now = Instant::now();
+        let mut choice = Choice::new(2, 0);
+        fail(&mut choice, now);
+        fail(&mut choice, now);
+        let pick = choice.pick(now);
+        choice.draw(pick, 1, now);
+        assert_eq!(chosen(&mut choice, now), pick.server);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What unit tests share.
 
 mod desk;
+mod many;
 mod script;
 
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 pub(crate) use desk::{Call, Desk};
+pub(crate) use many::{ManyScript, Told, event_of};
 pub(crate) use script::{Script, begin, bookmark, change, end, item, put, told_by};
 
 /// A key of the application WEB.

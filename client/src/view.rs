@@ -86,6 +86,8 @@ pub(crate) enum Next {
     Settled,
     /// Open another stream, within this time.
     Reconnect(Duration),
+    /// The same on any server, since the connection to this one reached its age.
+    Draw(Duration),
     /// The same on another server.
     Leave(Duration),
 }
@@ -339,14 +341,15 @@ impl View {
         self.waiting.as_ref().map_or_else(held, |waiting| waiting.set.digest()).into()
     }
 
-    fn leave(&mut self, away: v1::GoAway) -> Next {
-        let is_to_stay = away.reason() == v1::GoAwayReason::MaxAge;
+    /// What a goodbye asks for; its token is the one to go on from.
+    pub(crate) fn leave(&mut self, away: v1::GoAway) -> Next {
+        let is_aged = away.reason() == v1::GoAwayReason::MaxAge;
         if !away.resume_token.is_empty() {
             self.token = away.resume_token;
         }
         let jitter = away.reconnect_jitter.unwrap_or_default();
         let within = duration("go_away.reconnect_jitter", &jitter).unwrap_or_default();
-        if is_to_stay { Next::Reconnect(within) } else { Next::Leave(within) }
+        if is_aged { Next::Draw(within) } else { Next::Leave(within) }
     }
 }
 

@@ -20,12 +20,12 @@ use crate::calls::Calls;
 use crate::error::{is_servers_fault, retry_after};
 use crate::servers::Pick;
 use crate::view::{Next, View};
-use crate::{Error, Event, InstanceSelector, Transport};
+use crate::{Error, Event, InstanceSelector, Settings, Transport};
 
 /// Most that the server may send in one message, with room for its own growth.
-const MAX_MESSAGE: usize = 4 << 20;
+pub(crate) const MAX_MESSAGE: usize = 4 << 20;
 /// Longest jitter that a server may ask for.
-const LONGEST_TOLD: Duration = Duration::from_mins(5);
+pub(crate) const LONGEST_TOLD: Duration = Duration::from_mins(5);
 
 /// Every change of a set of instances, as a [`Stream`]; [`Client::watch`](crate::Client::watch) returns it.
 ///
@@ -145,13 +145,7 @@ impl<T: Transport> Watcher<T> {
 
     fn request(&self) -> v1::WatchRequest {
         let settings = &self.calls.settings;
-        let spec = v1::WatchSpec {
-            selectors: self.selectors.clone(),
-            resume_token: self.view.token(),
-            known_digests: self.view.known(),
-            bookmark_interval: Some(wire_duration(settings.bookmark_interval)),
-            ..Default::default()
-        };
+        let spec = spec(&self.selectors, &self.view, settings);
         v1::WatchRequest { spec: Some(spec), client_name: settings.client_name.clone() }
     }
 
@@ -164,6 +158,10 @@ impl<T: Transport> Watcher<T> {
             Ok(Next::Read) => {}
             Ok(Next::Settled) => self.settled(pick),
             Ok(Next::Reconnect(within)) => self.part(within),
+            Ok(Next::Draw(within)) => {
+                self.calls.servers.draw(pick);
+                self.part(within);
+            }
             Ok(Next::Leave(within)) => self.leave(pick, within),
             Err(invalid) => {
                 tracing::warn!(%invalid, "a server told a change that cannot be read");
@@ -211,7 +209,18 @@ impl<T: Transport> Watcher<T> {
     }
 }
 
-fn silent() -> Status {
+/// What is asked for by whoever holds this already.
+pub(crate) fn spec(selectors: &[InstanceSelector], view: &View, settings: &Settings) -> v1::WatchSpec {
+    v1::WatchSpec {
+        selectors: selectors.to_vec(),
+        resume_token: view.token(),
+        known_digests: view.known(),
+        bookmark_interval: Some(wire_duration(settings.bookmark_interval)),
+        ..Default::default()
+    }
+}
+
+pub(crate) fn silent() -> Status {
     Status::unavailable("nothing was heard for too long")
 }
 

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use crate::log::Recent;
 use crate::record::Record;
+use crate::seeded;
 use crate::store::App;
 use crate::{AppSummary, Application, Delta, Entry, Page, Registry, Stats};
 
@@ -175,7 +176,7 @@ impl Registry {
     }
 
     pub(crate) fn recent(&self, revision: u64) -> Option<Recent> {
-        self.log.recent(revision)
+        self.log.recent(seeded::place_of(revision, self.head()))
     }
 
     /// Applications that a selection may touch, each once.

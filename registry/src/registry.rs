@@ -17,7 +17,7 @@ use crate::log::{History, Log};
 use crate::pauses::LeaseClock;
 use crate::record::{Life, Record, Usage};
 use crate::replication::{Acks, Covered};
-use crate::seeded::{Bug, planted};
+use crate::seeded::{self, Bug, planted};
 use crate::store::{Apps, Index, KeyHash, Slots};
 use crate::tick::Ticker;
 use crate::timers::Timers;
@@ -107,7 +107,7 @@ impl Registry {
             index: Index::new(seeds.hash, tuning.hash_mask),
             slots: Slots::new(),
             apps: Apps::default(),
-            log: Log::new(stamped, tuning.ring),
+            log: Log::new(stamped, seeded::ring().unwrap_or(tuning.ring)),
             usage: Arc::default(),
             counters: Counters::default(),
             events: Events::default(),

@@ -4,6 +4,8 @@
 //! the core chooses one fault at a time.
 
 #[cfg(feature = "seeded-bugs")]
+use std::cell::Cell;
+#[cfg(feature = "seeded-bugs")]
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// A fault, by the number under which reports name it.
@@ -38,6 +40,20 @@ pub enum Bug {
     EvictedAsCancelled = 13,
     /// The digest leaves overrides out.
     DigestWithoutOverride = 14,
+    /// A watch that began with everything goes on from the head of the moment at which all of that was read.
+    FollowsLate = 15,
+    /// The end of the initial part comes before its last changes.
+    EndsEarly = 16,
+    /// Bookmarks tell the head, whatever is still to be told.
+    MarksAhead = 17,
+    /// A place of the ring is read without a look at whose it is by now.
+    RingWraps = 18,
+    /// A token of another life leads on in this server's log.
+    ForeignResumed = 19,
+    /// Whether a change concerns a watcher is asked of the new content only.
+    LeavingUntold = 20,
+    /// Snapshots that lack most of a cache are believed.
+    ShrinkBelieved = 21,
     /// What removed instances promised is still expected.
     ExpectationKept = 22,
     /// Pauses of the server count against leases.
@@ -50,11 +66,13 @@ pub enum Bug {
     StrangerBelieved = 26,
     /// Instances that nobody heard from are adopted.
     LapsedAdopted = 27,
+    /// What a watcher is told waits for it in a queue without a bound.
+    QueueUnbounded = 28,
 }
 
 impl Bug {
-    /// All of them.
-    pub const ALL: [Self; 20] = [
+    /// Those that concern what servers hold and tell each other.
+    pub const OF_CLUSTERS: [Self; 20] = [
         Self::LeaseDoubled,
         Self::RemovedUnseen,
         Self::CancelForgotten,
@@ -75,6 +93,18 @@ impl Bug {
         Self::RemovedRenewed,
         Self::StrangerBelieved,
         Self::LapsedAdopted,
+    ];
+
+    /// Those that concern what watchers are told and make of it.
+    pub const OF_WATCHES: [Self; 8] = [
+        Self::FollowsLate,
+        Self::EndsEarly,
+        Self::MarksAhead,
+        Self::RingWraps,
+        Self::ForeignResumed,
+        Self::LeavingUntold,
+        Self::ShrinkBelieved,
+        Self::QueueUnbounded,
     ];
 }
 
@@ -99,4 +129,41 @@ pub fn planted(bug: Bug) -> bool {
 #[must_use]
 pub const fn planted(_bug: Bug) -> bool {
     false
+}
+
+#[cfg(feature = "seeded-bugs")]
+thread_local! {
+    static RING: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// Sets how many recent changes the servers that this thread starts from now on keep, so that watchers fall behind them
+/// within a short run; nothing for as many as always.
+#[cfg(feature = "seeded-bugs")]
+pub fn shorten_ring(changes: Option<usize>) {
+    RING.set(changes);
+}
+
+/// How many recent changes are kept, if that was set.
+#[cfg(feature = "seeded-bugs")]
+pub(crate) fn ring() -> Option<usize> {
+    RING.get()
+}
+
+/// How many recent changes are kept, if that was set: it cannot be.
+#[cfg(not(feature = "seeded-bugs"))]
+pub(crate) const fn ring() -> Option<usize> {
+    None
+}
+
+/// The newest revision that shares its place in the ring with this one, where it is read without a look.
+#[cfg(feature = "seeded-bugs")]
+pub(crate) fn place_of(revision: u64, head: u64) -> u64 {
+    let newest = |ring: u64| revision + head.saturating_sub(revision) / ring * ring;
+    ring().filter(|_| planted(Bug::RingWraps)).map_or(revision, |ring| newest(ring as u64))
+}
+
+/// The revision itself: no place of the ring is read without a look.
+#[cfg(not(feature = "seeded-bugs"))]
+pub(crate) const fn place_of(revision: u64, _head: u64) -> u64 {
+    revision
 }

@@ -1,9 +1,9 @@
-//! The primitives that ordering rests on, and the sizes of what they guard, named in one place: the log, the slots
-//! and the leases use nothing else, so that `testing/interleavings` can compile them against a model checker's
-//! primitives and sizes that it can exhaust.
+//! The primitives that ordering rests on, and the sizes of what they guard, named in one place: the log, the slots,
+//! the leases and what watchers share use nothing else, so that `testing/interleavings` can compile them against a
+//! model checker's primitives and sizes that it can exhaust.
 
 pub(crate) use std::sync::Arc;
-pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 pub(crate) use parking_lot::{Mutex, MutexGuard, RwLock};
 

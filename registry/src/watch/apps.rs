@@ -1,6 +1,7 @@
 //! A selection by application: what each adds to it, and which of them are told.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use heureka_model::{KeyHasher, KeyRef, Registration, Selectors, SetDigest, Wall};
 
@@ -87,7 +88,8 @@ impl Registry {
     #[must_use]
     pub fn bucket_sums(&self, selectors: &Selectors, namespace: &str, app: &str, buckets: usize) -> Vec<u64> {
         let mut sums = vec![0_u64; buckets];
-        if let Some(app) = self.apps.app(namespace, app) {
+        let is_it = |held: &Arc<App>| *held.namespace.name == *namespace && *held.name == *app;
+        if let Some(app) = self.apps_of(selectors).into_iter().find(is_it) {
             self.each_of(&app, selectors, |registration| {
                 let key = KeyHasher::new(registration.instance.key.as_ref());
                 let sum = &mut sums[key.bucket(buckets)];

@@ -2,11 +2,9 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use heureka_model::{Change, ChangeKind, Now, Registration, RemovalReason, Selectors, SetDigest, Wall};
-use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::frame::Frame;
@@ -17,6 +15,8 @@ use super::tally::Tally;
 use crate::Registry;
 use crate::log::{Recent, Told};
 use crate::record::{Life, Record};
+use crate::seeded::{Bug, planted};
+use crate::sync::{AtomicBool, Mutex, Ordering};
 
 /// Keys examined at a time at most, matching or not.
 pub(super) const SHARE: usize = 512;
@@ -198,6 +198,7 @@ impl Interest {
             (false, false) => return None,
             (false, true) => ChangeKind::Added,
             (true, true) => ChangeKind::Modified,
+            (true, false) if planted(Bug::LeavingUntold) => return None,
             (true, false) => left(&last.new),
         };
         Some(last.told(kind, || change(kind, last.revision, &last.new, view.cloned())))

@@ -3,16 +3,15 @@
 use std::collections::HashMap;
 use std::ops::{Deref, RangeInclusive};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use foldhash::fast::RandomState;
 use heureka_model::Selectors;
-use parking_lot::Mutex;
 
 use super::interest::Interest;
 use super::room::Budget;
 use crate::Registry;
 use crate::store::App;
+use crate::sync::{AtomicU64, Mutex, Ordering};
 
 /// Interests that have readers.
 #[derive(Debug, Default)]

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use super::frame::Frame;
 use super::room::{Budget, Room};
 use crate::Registry;
+use crate::sync::Mutex;
 
 /// Changes since, with which a snapshot is still worth more than a new one.
 const AGE: u64 = 1024;

@@ -17,6 +17,7 @@ use crate::Registry;
 use crate::log::Told;
 use crate::record::Record;
 use crate::replication::Position;
+use crate::seeded::{Bug, planted};
 
 /// Changes behind which a subscriber stops hearing of every one and reads the index, each changed key once. What it
 /// then hears of keys that do not match is more than the ring would tell, so it is worth it for many changes only.
@@ -243,7 +244,11 @@ impl Subscription {
         if let Some(snapshot) = self.snapshot.clone() {
             let make = || self.walk(registry, snapshot.head, max, now);
             let page = snapshot.page(self.position, max, make);
-            return self.tell(registry, page);
+            let frame = self.tell(registry, page);
+            if planted(Bug::FollowsLate) && self.position >= snapshot.head {
+                self.advance(bound);
+            }
+            return frame;
         }
         if self.position < self.catch_up {
             return self.read_index(registry, bound, max, now);

@@ -9,7 +9,8 @@
 //!
 //! One step is one line of JSON with one of the following members, and with `watcher`, the name of the watcher it
 //! belongs to, where a file has several. A watcher is a client that takes what it holds from one stream to the
-//! next; it has one stream at a time. Messages are the bytes of the protocol in standard base64 with padding.
+//! next; it has one stream at a time. A subscription of a WatchMany call is a watcher of its own, and recorded as if its
+//! events had come over a stream of its own: the goodbye of the call is the goodbye of each. Messages are the bytes of the protocol in standard base64 with padding.
 //!
 //! | member | content |
 //! |---|---|
@@ -45,6 +46,7 @@ mod heard;
 mod judge;
 mod line;
 mod lists;
+mod many;
 mod marks;
 mod recording;
 mod set;

@@ -15,10 +15,12 @@ use prost::Message as _;
 use tonic::Code;
 use tower_service::Service;
 
+use crate::many::{Many, Overheard, Subscribers};
 use crate::recording::{Page, Recording, Step, What};
 use crate::wrote::{CALLS, Wrote};
 
 const WATCH: &str = "/heureka.registry.v1.DiscoveryService/Watch";
+const WATCH_MANY: &str = "/heureka.registry.v1.DiscoveryService/WatchMany";
 const WRITES: &str = "/heureka.registry.v1.RegistryService/";
 /// One byte for compression, four for the length.
 const PREFIX: usize = 5;
@@ -32,10 +34,16 @@ struct Shared {
     recording: Recording,
     /// Number of the last Watch call of each watcher.
     calls: HashMap<String, u64>,
+    /// Subscriptions of each watcher.
+    subscribers: HashMap<String, Subscribers>,
 }
 
-/// A transport that records each Watch call through it as the next stream of one watcher, and each acknowledged
-/// write. Requests and responses pass unchanged; messages must not be compressed.
+/// A transport that records each Watch call through it as the next stream of one watcher, each subscription of a
+/// WatchMany call as the next stream of a watcher of its own, and each acknowledged write. Requests and responses pass
+/// unchanged; messages must not be compressed.
+///
+/// The watcher of a subscription is called `name#1`, `name#2` and so on: one that asks for the selectors of a
+/// subscription that ended goes on as that one.
 #[derive(Clone, Debug)]
 pub struct Tap<T> {
     transport: T,
@@ -63,6 +71,7 @@ struct Listener {
 #[derive(Debug)]
 enum Call {
     Watch(u64),
+    Many(Many),
     Write { name: String, request: Bytes, response: Option<Bytes> },
 }
 
@@ -114,12 +123,26 @@ impl Recorder {
         self.note(watcher, What::Rested(Box::new(Page { request, response })));
     }
 
+    /// The watcher that a subscription of another goes on as.
+    pub(crate) fn subscriber(&self, watcher: &str, spec: &v1::WatchSpec) -> String {
+        let mut shared = self.shared();
+        let number = shared.subscribers.entry(watcher.to_owned()).or_default().take(spec);
+        format!("{watcher}#{number}")
+    }
+
+    /// The subscription ended, so that another may go on as its watcher.
+    pub(crate) fn release(&self, watcher: &str, subscriber: &str) {
+        if let Some(subscribers) = self.shared().subscribers.get_mut(watcher) {
+            subscribers.release(subscriber);
+        }
+    }
+
     fn note(&self, watcher: &str, what: What) {
         push(&mut self.shared(), watcher, what);
     }
 
     /// Opens the next stream of a watcher; its number.
-    fn open(&self, watcher: &str, spec: v1::WatchSpec) -> u64 {
+    pub(crate) fn open(&self, watcher: &str, spec: v1::WatchSpec) -> u64 {
         let mut shared = self.shared();
         let call = shared.calls.entry(watcher.to_owned()).or_default();
         *call += 1;
@@ -129,7 +152,7 @@ impl Recorder {
     }
 
     /// Notes something of a stream, unless the watcher has opened another since.
-    fn hear(&self, watcher: &str, call: u64, what: What) {
+    pub(crate) fn hear(&self, watcher: &str, call: u64, what: What) {
         let mut shared = self.shared();
         if shared.calls.get(watcher) == Some(&call) {
             push(&mut shared, watcher, what);
@@ -195,6 +218,12 @@ async fn listen(
     watcher: String,
 ) -> (Request<tonic::body::Body>, Option<Listener>) {
     let path = request.uri().path();
+    if path == WATCH_MANY {
+        let (many, requests) = Many::new(recorder.clone(), watcher.clone());
+        let request = request.map(|body| tonic::body::Body::new(Overheard::new(body, requests)));
+        let listener = Listener { recorder, watcher, call: Call::Many(many), buffer: BytesMut::new() };
+        return (request, Some(listener));
+    }
     let write = path.strip_prefix(WRITES).filter(|name| CALLS.contains(name)).map(str::to_owned);
     if path != WATCH && write.is_none() {
         return (request, None);
@@ -267,6 +296,7 @@ impl Listener {
         while let Some(message) = message(&mut self.buffer) {
             match &mut self.call {
                 Call::Watch(call) => self.recorder.hear(&self.watcher, *call, What::Message(message)),
+                Call::Many(many) => many.hear(&message),
                 Call::Write { response, .. } => *response = Some(message),
             }
         }
@@ -278,6 +308,7 @@ impl Listener {
                 let closed = What::Closed { code: name(code).to_owned() };
                 self.recorder.hear(&self.watcher, *call, closed);
             }
+            Call::Many(many) => many.closed(name(code)),
             Call::Write { name, request, response } => {
                 let Some(response) = response.take().filter(|_| code == Code::Ok) else { return };
                 // What its own client cannot read is that client's to report.
@@ -290,7 +321,7 @@ impl Listener {
 }
 
 /// Takes a whole message off the front.
-fn message(buffer: &mut BytesMut) -> Option<Bytes> {
+pub(crate) fn message(buffer: &mut BytesMut) -> Option<Bytes> {
     let prefix = buffer.get(1..PREFIX)?.try_into().ok()?;
     let length = usize::try_from(u32::from_be_bytes(prefix)).ok()?;
     if buffer.len() < PREFIX + length {
@@ -304,7 +335,7 @@ fn code(headers: &HeaderMap) -> Code {
     headers.get("grpc-status").map_or(Code::Unknown, |value| Code::from_bytes(value.as_bytes()))
 }
 
-fn name(code: Code) -> &'static str {
+pub(crate) fn name(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",
         Code::Cancelled => "CANCELLED",

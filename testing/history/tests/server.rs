@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -316,6 +317,33 @@ async fn our_client(transport: Tap<Channel>, mut progress: watch::Receiver<Progr
     }
 }
 
+/// Many subscriptions of this workspace's client on one stream, of which one comes late and one goes, until all is
+/// written and each of those that stay has told what is there then.
+async fn our_many(transport: Tap<Channel>, mut progress: watch::Receiver<Progress>) {
+    let settings = Settings { bookmark_interval: Duration::from_millis(INTERVAL), ..Settings::default() };
+    let mut many = Client::over(settings, vec![transport]).unwrap().watch_many();
+    for selector in [everything(), web(), web(), up()] {
+        many.subscribe(vec![selector]);
+    }
+    let brief = many.subscribe(vec![web()]);
+    let subscriptions = many.subscriptions();
+    let mut halfway = progress.clone();
+    let mut changed = pin!(async move {
+        halfway.wait_for(|progress| progress.writes > 300).await.map(drop).unwrap();
+        subscriptions.unsubscribe(brief);
+        subscriptions.subscribe(vec![up()]);
+        std::future::pending::<()>().await;
+    });
+    let mut done = pin!(progress.wait_for(|progress| progress.last.is_some()));
+    loop {
+        tokio::select! {
+            told = many.next() => assert!(told.unwrap().1.is_ok()),
+            () = &mut changed => {}
+            _ = &mut done => return,
+        }
+    }
+}
+
 async fn everybody(recorder: &Recorder, address: SocketAddr, clock: Arc<ManualClock>) {
     let (sender, progress) = watch::channel(Progress::default());
     let seed = |number| StdRng::seed_from_u64(number);
@@ -332,6 +360,7 @@ async fn everybody(recorder: &Recorder, address: SocketAddr, clock: Arc<ManualCl
         tasks.spawn(watching(name, selector, manner, number).run());
     }
     tasks.spawn(our_client(tapped(recorder, address, "ours"), progress.clone()));
+    tasks.spawn(our_many(tapped(recorder, address, "many"), progress.clone()));
     let listing = watching("listing", everything(), Manner::Steady, 0);
     let noting = recorder.clone();
     tasks.spawn(async move { list_then_watch(&noting, address, listing).await });
@@ -357,6 +386,13 @@ async fn watchers_of_a_server_under_writers_can_rely_on_everything() {
     // Fewer where watchers are slow beside the writer: then each is told more at a time.
     assert!(counts.writes > 1500 && counts.changes > 2000 && counts.streams > 30, "{counts:?}");
     assert!(counts.digests > 80, "{counts:?}");
+    let of_many: BTreeSet<_> = recording
+        .steps()
+        .iter()
+        .map(|step| &*step.watcher)
+        .filter(|watcher| watcher.starts_with("many#"))
+        .collect();
+    assert_eq!(of_many.len(), 6, "{of_many:?}");
     let read = heureka_history::Recording::parse(&recording.to_lines()).unwrap();
     assert_eq!(check(&read), []);
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use heureka_model::{KeyHasher, KeyRef};
+use heureka_model::{KeyHasher, KeyRef, Status};
 
 use crate::log::{Entry, Log, Stamps, Sums};
 use crate::record::{Body, Draft, Head};
@@ -138,7 +138,8 @@ impl Ledger {
         let key = KeyHasher::new(KeyRef { namespace: "", app: "", id: "" });
         let old = self.slots.record(slot).filter(|(_, record)| record.is_live());
         let old = old.map(|(_, record)| (key.at(&record.version()), record.status()));
-        let draft = Draft(Body { head: Head::default(), app: Arc::clone(&self.app), content, live });
+        let (head, app) = (Head::new(live), Arc::clone(&self.app));
+        let draft = Draft(Body { head, app, id: slot, content, status: Status::Up });
         let entry = Entry { slot, draft, stamps: Stamps::default(), sums: Sums { key, old } };
         self.log.commit(&self.slots, entry, 0).revision
     }

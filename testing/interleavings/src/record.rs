@@ -1,8 +1,10 @@
-//! Stands for the core's records: a number for the content, and whether it lives.
+//! Stands for the core's records: a number for the key, one for the content, a status, and whether it lives.
 
 use std::sync::Arc;
 
-use heureka_model::{Instance, InstanceKey, LeaseTimes, Overlay, Registration, Stamp, Status, Version, Wall};
+use heureka_model::{
+    Action, Instance, InstanceKey, LeaseTimes, Overlay, Registration, Stamp, Status, Version, Wall,
+};
 
 use crate::store::App;
 
@@ -16,14 +18,36 @@ pub(crate) struct Record(Arc<Body>);
 pub(crate) struct Body {
     pub(crate) head: Head,
     pub(crate) app: Arc<App>,
+    /// Tells keys apart.
+    pub(crate) id: u32,
     pub(crate) content: u64,
-    pub(crate) live: bool,
+    pub(crate) status: Status,
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Head {
     pub(crate) written: Stamp,
     pub(crate) overlay: Option<Box<OverlayNote>>,
+    pub(crate) updated: Wall,
+    pub(crate) action: Action,
+    pub(crate) life: Life,
+}
+
+/// Whether the instance is there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Life {
+    Live,
+    Cancelled,
+    /// No model lets a lease run out.
+    #[expect(dead_code, reason = "what is shared with the core names it")]
+    Expired,
+}
+
+impl Head {
+    pub(crate) fn new(live: bool) -> Self {
+        let life = if live { Life::Live } else { Life::Cancelled };
+        Self { written: Stamp::default(), overlay: None, updated: Wall(0), action: Action::Modified, life }
+    }
 }
 
 #[derive(Clone, Default)]
@@ -46,24 +70,37 @@ impl Record {
         self.0.content
     }
 
-    pub(crate) fn is_live(&self) -> bool {
-        self.0.live
+    pub(crate) fn head(&self) -> &Head {
+        &self.0.head
     }
 
-    pub(crate) fn app(&self) -> &App {
+    pub(crate) fn is_live(&self) -> bool {
+        self.0.head.life == Life::Live
+    }
+
+    pub(crate) fn app(&self) -> &Arc<App> {
         &self.0.app
     }
 
     pub(crate) fn status(&self) -> Status {
-        Status::Up
+        self.0.status
     }
 
     pub(crate) fn size(&self) -> u64 {
         1
     }
 
+    pub(crate) fn text_size(&self) -> usize {
+        1
+    }
+
     pub(crate) fn key(&self) -> InstanceKey {
-        InstanceKey::default()
+        let app = &self.0.app;
+        InstanceKey {
+            namespace: app.namespace.name.to_string(),
+            app: app.name.to_string(),
+            id: self.0.id.to_string(),
+        }
     }
 
     pub(crate) fn version(&self) -> Version {
@@ -72,7 +109,7 @@ impl Record {
 
     pub(crate) fn registration(&self, revision: u64, _renewed: Wall) -> Registration {
         Registration {
-            instance: Instance::new(InstanceKey::default()),
+            instance: Instance { status: self.0.status, ..Instance::new(self.key()) },
             overlay: Overlay::default(),
             version: self.version(),
             times: LeaseTimes::default(),

@@ -16,6 +16,9 @@ pub(crate) use slots::Slots;
 #[derive(Default)]
 pub(crate) struct App {
     pub(crate) namespace: Arc<Namespace>,
+    pub(crate) name: Box<str>,
+    /// Slots of the live instances.
+    members: Mutex<Vec<u32>>,
     pub(crate) tally: Mutex<SetDigest>,
     pub(crate) revision: AtomicU64,
 }
@@ -23,5 +26,24 @@ pub(crate) struct App {
 /// Stands for the core's namespace.
 #[derive(Default)]
 pub(crate) struct Namespace {
+    pub(crate) name: Box<str>,
     pub(crate) tally: Mutex<SetDigest>,
+}
+
+impl App {
+    pub(crate) fn named(name: &str) -> Self {
+        Self { name: name.into(), ..Self::default() }
+    }
+
+    pub(crate) fn members(&self) -> Vec<u32> {
+        self.members.lock().clone()
+    }
+
+    pub(crate) fn add(&self, slot: u32) {
+        self.members.lock().push(slot);
+    }
+
+    pub(crate) fn remove(&self, slot: u32) {
+        self.members.lock().retain(|member| *member != slot);
+    }
 }

@@ -2,7 +2,7 @@
 //! changes exhaust.
 
 use loom::sync::LockResult;
-pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 pub(crate) use loom::sync::{Arc, MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
 /// A segment is repacked at a quarter of this, so one live cell is left then.
@@ -13,7 +13,7 @@ pub(crate) const CHUNK: usize = 4;
 pub(crate) const CHUNKS: usize = 1;
 
 /// A lock without poisoning: a panic ends the exploration anyway.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 
 /// A lock without poisoning.
@@ -27,6 +27,10 @@ impl<T> Mutex<T> {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         sound(self.0.lock())
+    }
+
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        self.0.try_lock().ok()
     }
 }
 

@@ -5,7 +5,7 @@ use heureka_registry::seeded::Bug;
 /// The faults that can be planted, by number.
 #[must_use]
 pub fn bugs() -> Vec<u8> {
-    Bug::ALL.into_iter().map(|bug| bug as u8).collect()
+    Bug::OF_CLUSTERS.into_iter().map(|bug| bug as u8).collect()
 }
 
 /// What a fault is, by its number.
@@ -28,7 +28,7 @@ pub fn disarm() {
 }
 
 fn find(number: u8) -> Option<Bug> {
-    Bug::ALL.into_iter().find(|bug| *bug as u8 == number)
+    Bug::OF_CLUSTERS.into_iter().find(|bug| *bug as u8 == number)
 }
 
 #[cfg(feature = "seeded-bugs")]

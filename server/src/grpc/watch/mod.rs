@@ -12,15 +12,16 @@ mod opening;
 mod spec;
 mod watcher;
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
-use futures_util::Stream;
-use futures_util::stream::unfold;
+use futures_util::stream::{poll_fn, unfold};
+use futures_util::{Stream, StreamExt as _};
 use heureka_proto::served;
 use heureka_proto::served::watch_event::Event;
 use heureka_proto::v1::WatchRequest;
-use tokio::sync::OwnedSemaphorePermit;
+use heureka_registry::seeded::{Bug, planted};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tonic::Status;
 
 use super::seats::{Seat, count};
@@ -59,7 +60,9 @@ impl Told {
             count(&caller.figures().changes, watcher.handed());
             Some((told, (watcher, caller)))
         });
-        Ok(Self { watcher: Box::pin(watcher), _seat: seat, _place: place })
+        let watcher: Pin<Box<dyn Stream<Item = Result<Event, Fault>> + Send>> =
+            if planted(Bug::QueueUnbounded) { Box::pin(queued(watcher)) } else { Box::pin(watcher) };
+        Ok(Self { watcher, _seat: seat, _place: place })
     }
 }
 
@@ -88,6 +91,20 @@ impl Stream for Events {
         let told = Pin::new(&mut self.0).poll_next(context);
         told.map(|told| told.map(|told| told.map(response).map_err(Status::from)))
     }
+}
+
+/// Everything, read ahead of the client: only for the fault that is planted so.
+fn queued<T: Send + 'static>(told: impl Stream<Item = T> + Send + 'static) -> impl Stream<Item = T> + Send {
+    let (sender, mut receiver) = mpsc::channel(1 << 20);
+    tokio::spawn(async move {
+        let mut told = pin!(told);
+        while let Some(event) = told.next().await {
+            if sender.send(event).await.is_err() {
+                return;
+            }
+        }
+    });
+    poll_fn(move |context| receiver.poll_recv(context))
 }
 
 fn response(event: Event) -> served::WatchResponse {
