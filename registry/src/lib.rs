@@ -27,6 +27,7 @@ mod origin;
 mod overrides;
 mod pauses;
 mod preservation;
+mod readings;
 mod reads;
 mod record;
 mod register;
@@ -56,4 +57,7 @@ pub use request::{
     AppSummary, Application, Beat, Cancelled, Claim, Delta, Entry, MetadataPatch, Page, RegisterMode,
     Registered, Renewed, SetOverride, Stats, Writer,
 };
-pub use watch::{AppDigest, AppNames, Batch, Frame, Start, Subscription, TakesLong};
+pub use watch::{
+    AppDigest, AppNames, Batch, Best, By, Choice, Frame, Gauges, Lane, LaneWish, Reader, Start, Subscription,
+    Subset, TakesLong, View,
+};

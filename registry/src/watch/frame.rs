@@ -9,7 +9,7 @@ use crate::log::Told;
 use crate::record::Record;
 
 /// Bytes of texts told together; the change that goes beyond is the last. Bounds what an unread subscriber holds.
-const BYTES: usize = 64 << 10;
+pub(super) const BYTES: usize = 64 << 10;
 
 /// Changes with which a frame is worth a message of its own.
 const LARGE: usize = 64;
@@ -45,6 +45,12 @@ impl Frame {
     /// About what it takes in memory, its encoded form included.
     pub(super) fn weight(&self) -> u64 {
         (3 * self.bytes + self.changes.len() * CHANGE) as u64
+    }
+
+    /// Changes that come from no single place in the log.
+    pub(super) fn of(changes: Vec<Arc<Told>>) -> Self {
+        let bytes = changes.iter().map(|told| told.text_size()).sum();
+        Self { changes, bytes, ..Self::default() }
     }
 
     pub(super) fn is_full(&self, max: usize) -> bool {
