@@ -207,6 +207,7 @@ const FRAME_LISTS: &[List] = &[
     List { field: "frame.state.connected", path: &[1, 7, 7] },
     List { field: "frame.summary.buckets", path: &[1, 10, 1] },
     List { field: "frame.versions.versions", path: &[1, 14, 1] },
+    List { field: "frame.reports.reports", path: &[1, 15, 1] },
 ];
 
 impl Bounded for peer::v1::ReplicateRequest {

@@ -79,6 +79,8 @@ pub(crate) struct Found {
     /// It became overdue, or is no more, after what the reader asked from.
     pub(crate) suspected: bool,
     pub(crate) report: Option<(Arc<Report>, Wall)>,
+    /// By whom it came.
+    pub(crate) heard: Heard,
     pub(crate) suspect: bool,
 }
 
@@ -147,8 +149,20 @@ impl Board {
 
     /// At most `max` news after `after` of the applications that a selection may touch, and where to go on.
     pub(super) fn after(&self, selectors: &Selectors, after: u64, max: usize) -> (Vec<Found>, u64) {
+        self.merged(self.lanes_of(selectors).into_iter(), after, max)
+    }
+
+    /// The same of all applications.
+    pub(super) fn all_after(&self, after: u64, max: usize) -> (Vec<Found>, u64) {
+        if self.seq <= after {
+            return (Vec::new(), after);
+        }
+        self.merged(self.lanes.values().flat_map(HashMap::values), after, max)
+    }
+
+    fn merged<'a>(&self, lanes: impl Iterator<Item = &'a Lane>, after: u64, max: usize) -> (Vec<Found>, u64) {
         let mut news: Vec<(u64, u32)> = Vec::new();
-        for lane in self.lanes_of(selectors) {
+        for lane in lanes {
             news.extend(lane.range(after + 1..).take(max + 1).map(|(seq, slot)| (*seq, *slot)));
         }
         news.sort_unstable();
@@ -181,6 +195,7 @@ impl Board {
             reported: entry.reported > after,
             suspected: entry.suspected > after,
             report: entry.report.clone(),
+            heard: entry.heard,
             suspect: entry.suspect,
         })
     }

@@ -64,7 +64,21 @@ impl Registry {
     /// [`Refused::NotFound`]; [`Refused::Invalid`] for names and numbers that no report has; [`Refused::Full`] when
     /// reports take as much room as they may.
     pub fn report(&self, key: KeyRef<'_>, report: Report, now: Now) -> Result<(), Refused> {
-        self.take_report(key, report, now.wall, Heard::Owner, now)
+        self.take_report(key, Arc::new(report), now.wall, Heard::Owner, now)
+    }
+
+    /// Takes in what another server heard that long ago, unless something later is known.
+    ///
+    /// # Errors
+    /// As [`Registry::report`].
+    pub(crate) fn report_from_peer(
+        &self,
+        key: KeyRef<'_>,
+        report: Arc<Report>,
+        age: Duration,
+        now: Now,
+    ) -> Result<(), Refused> {
+        self.take_report(key, report, now.wall.minus(age), Heard::Peer, now)
     }
 
     /// Wakes the readers whom news since the last call concern, and says when there will be more although nobody
@@ -124,6 +138,14 @@ impl Registry {
         self.readings.board.lock().after(selectors, after, max)
     }
 
+    /// What is new since `after`, at most `max` of it, and where to go on.
+    pub(crate) fn all_news_after(&self, after: u64, max: usize) -> (Vec<Found>, u64) {
+        if !self.readings.any.load(Ordering::Acquire) {
+            return (Vec::new(), after);
+        }
+        self.readings.board.lock().all_after(after, max)
+    }
+
     /// What is known of whatever reported last in a slot.
     pub(crate) fn found(&self, slot: u32) -> Option<Found> {
         self.readings.board.lock().found(slot, 0)
@@ -154,7 +176,7 @@ impl Registry {
     fn take_report(
         &self,
         key: KeyRef<'_>,
-        report: Report,
+        report: Arc<Report>,
         at: Wall,
         heard: Heard,
         now: Now,
@@ -164,7 +186,7 @@ impl Registry {
         let live = self.slots.record(slot).map(|(_, record)| record).filter(Record::is_live);
         let record = live.ok_or(Refused::NotFound)?;
         let life = self.life_of(slot, &record);
-        let taken = board::Taken { slot, life, at, heard, report: Arc::new(report) };
+        let taken = board::Taken { slot, life, at, heard, report };
         let mut board = self.readings.board.lock();
         let room = self.config.max_bytes / SHARE;
         let seq = board.take(taken, record.app(), room, self.config.report_interval, now.mono)?;
