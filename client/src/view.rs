@@ -170,6 +170,7 @@ impl View {
                 events.extend(preserving(notice.kind()).map(Event::Preserving));
                 Ok(Next::Read)
             }
+            Wire::Readings(_) => Ok(Next::Read),
             Wire::GoAway(away) => Ok(self.leave(away)),
         }
     }

@@ -169,6 +169,10 @@ impl RegistryService for Desk {
         unscripted()
     }
 
+    async fn report(&self, _: Request<v1::ReportRequest>) -> Result<Response<v1::ReportResponse>, Status> {
+        unscripted()
+    }
+
     async fn update_metadata(
         &self,
         _: Request<v1::UpdateMetadataRequest>,

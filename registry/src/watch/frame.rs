@@ -8,7 +8,7 @@ use heureka_model::Wall;
 use crate::log::Told;
 
 /// Bytes of texts told together; the change that goes beyond is the last. Bounds what an unread subscriber holds.
-pub(super) const BYTES: usize = 64 << 10;
+pub(crate) const BYTES: usize = 64 << 10;
 
 /// Changes with which a frame is worth a message of its own.
 const LARGE: usize = 64;
@@ -44,6 +44,12 @@ impl Frame {
     /// About what it takes in memory, its encoded form included.
     pub(super) fn weight(&self) -> u64 {
         (3 * self.bytes + self.changes.len() * CHANGE) as u64
+    }
+
+    /// Changes that come from no single place in the log.
+    pub(crate) fn of(changes: Vec<Arc<Told>>) -> Self {
+        let bytes = changes.iter().map(|told| told.text_size()).sum();
+        Self { changes, bytes, ..Self::default() }
     }
 
     pub(super) fn is_full(&self, max: usize) -> bool {

@@ -302,7 +302,7 @@ pub(super) fn change(
 }
 
 /// A key leaves the set because its instance went, or because it matches no more.
-pub(super) fn left(record: &Record) -> ChangeKind {
+pub(crate) fn left(record: &Record) -> ChangeKind {
     ChangeKind::Removed(match record.head().life {
         Life::Live => RemovalReason::FilteredOut,
         Life::Cancelled => RemovalReason::Cancelled,

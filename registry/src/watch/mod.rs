@@ -14,7 +14,9 @@ mod tally;
 mod vector;
 
 pub use apps::{AppDigest, Extent, ToldApps};
+pub(crate) use frame::BYTES;
 pub use frame::Frame;
 pub(crate) use horizon::Horizon;
+pub(crate) use interest::left;
 pub(crate) use interests::Interests;
 pub use subscription::{Batch, Place, Start, Subscription, TakesLong};

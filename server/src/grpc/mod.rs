@@ -183,8 +183,11 @@ impl Grpc {
         let watches = Arc::new(Watches::new(limits.watches));
         let drain = deps.drain.clone();
         let (office, proxies) = (deps.office.clone(), deps.proxies.clone());
+        let clock = deps.clock.clone();
         let core = Arc::new(Core::new(deps));
         tokio::spawn(watch::herald(Arc::downgrade(&core.registry), core.registry.head_changes()));
+        let readings = core.registry.readings_news();
+        tokio::spawn(watch::herald_readings(Arc::downgrade(&core.registry), clock, readings));
         let (reporter, health_service) = tonic_health::server::health_reporter();
         let health = Health::new(reporter);
         health.set(core.life.state()).await;

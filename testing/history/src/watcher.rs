@@ -120,6 +120,7 @@ impl Watcher {
             (Event::SnapshotEnd(_), stage) => (stage == Stage::Initial, "SnapshotEnd"),
             (Event::Bookmark(_), stage) => (stage == Stage::Live, "Bookmark"),
             (Event::Notice(_), stage) => (stage == Stage::Live, "Notice"),
+            (Event::Readings(_), stage) => (stage == Stage::Live, "Readings"),
             (Event::GoAway(_), stage) => (stage != Stage::Over, "GoAway"),
         };
         if !fits {
@@ -141,7 +142,7 @@ impl Watcher {
                 self.mark(stream, mark.resume_token, mark.revision, mark.digest.as_ref(), court);
             }
             Event::GoAway(away) => self.go_away(stream, away.resume_token, court),
-            Event::Notice(_) => {}
+            Event::Notice(_) | Event::Readings(_) => {}
         }
     }
 

@@ -107,7 +107,7 @@ impl Client {
                     self.mark(bookmark.resume_token, bookmark.digest);
                     return heard;
                 }
-                Event::Notice(_) => {}
+                Event::Notice(_) | Event::Readings(_) => {}
                 Event::GoAway(away) => {
                     self.token = away.resume_token;
                     return heard;

@@ -11,6 +11,7 @@ mod many;
 mod opening;
 mod spec;
 mod watcher;
+mod wishes;
 
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
@@ -27,7 +28,7 @@ use tonic::Status;
 use super::seats::{Seat, count};
 use super::status::Fault;
 pub(super) use caller::Caller;
-pub(super) use herald::herald;
+pub(super) use herald::{herald, herald_readings};
 pub(super) use many::Many;
 use spec::{Asked, Spec, client_name};
 use watcher::{Rest, Watcher};

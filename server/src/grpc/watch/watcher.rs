@@ -1,5 +1,6 @@
 //! One watcher: which event comes next.
 
+mod beside;
 mod collect;
 mod marks;
 
@@ -14,11 +15,12 @@ use heureka_proto::served::watch_event::Event;
 use heureka_proto::v1;
 use heureka_registry::replication::{Position, Standing};
 use heureka_registry::seeded::{Bug, planted};
-use heureka_registry::{Extent, Place, Registry, Start, Subscription};
+use heureka_registry::{Extent, Place, Reader, Registry, Start, Subscription};
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
+use self::beside::Beside;
 use self::collect::Collected;
 pub(super) use self::marks::go_away;
 use super::batch::Waiting;
@@ -34,7 +36,8 @@ pub(in crate::grpc) struct Watcher {
     watches: Arc<Watches>,
     sitter: Arc<Sitter>,
     spec: Spec,
-    subscription: Subscription,
+    subscription: Reader,
+    beside: Beside,
     stage: Stage,
     /// Everything up to here was told.
     told: u64,
@@ -96,7 +99,11 @@ impl Watcher {
         // Taken out, since the watcher lives long and what begins its stream may be large.
         let start = std::mem::replace(&mut spec.opening.start, Start::Live);
         let vector = std::mem::take(&mut spec.opening.vector);
-        let subscription = Subscription::new(registry, spec.selectors.clone(), start);
+        let subscription: Reader = match spec.view.take() {
+            Some(view) => view.into(),
+            None => Subscription::new(registry, spec.selectors.clone(), start).into(),
+        };
+        let beside = Beside::new(&core, &subscription, spec.readings.take(), &spec.selectors);
         count_opening(&watches, spec.opening.mode);
         Self {
             stage: Stage::Begin,
@@ -113,6 +120,7 @@ impl Watcher {
             protecting: false,
             news: subscription.changes(),
             subscription,
+            beside,
             now: core.now(),
             core,
             watches,
@@ -162,8 +170,9 @@ impl Watcher {
 
     /// Where the client stands once it read the last event, if it was told everything by then.
     pub(super) fn rest(&self) -> Option<Rest> {
-        let is_level = self.stage == Stage::Live && self.left.is_empty();
-        is_level.then(|| Rest { place: self.subscription.place(), protecting: self.protecting })
+        let is_level = self.stage == Stage::Live && self.left.is_empty() && !self.beside.tells();
+        let place = self.subscription.place().filter(|_| is_level)?;
+        Some(Rest { place, protecting: self.protecting })
     }
 
     /// Reads the clock; whether the reading before is too long ago.
@@ -240,6 +249,12 @@ impl Watcher {
         if now >= self.token_due {
             return Some(Ok(self.bookmark().await));
         }
+        if self.beside.heed() {
+            self.at_head = false;
+        }
+        if let Some(readings) = self.beside.between(&self.core, &self.subscription) {
+            return Some(Ok(readings));
+        }
         let last = *self.news.borrow_and_update();
         if let Some(due) = self.gathers(last) {
             self.gather(due).await;
@@ -250,12 +265,21 @@ impl Watcher {
             Collected::Head if now >= self.token_wanted => self.bookmark_with_digest().await,
             // The cursor may have stopped for a digest before the head: then there is more.
             Collected::Head if self.told < last => None,
+            Collected::Head if self.beside.is_pending() => self.readings().await,
             Collected::Head => {
                 self.wait().await;
                 None
             }
             collected => self.collected(collected),
         }
+    }
+
+    async fn readings(&mut self) -> Outcome {
+        let readings = self.beside.next(&self.core, &self.subscription).map(Ok);
+        if readings.is_none() {
+            tokio::task::yield_now().await;
+        }
+        readings
     }
 
     /// While changes are held back there are tokens for what was told before.
@@ -270,6 +294,7 @@ impl Watcher {
         }
         // What wakes it now is told later.
         self.news.mark_unchanged();
+        self.beside.heed();
         self.at_head = false;
         self.wait().await;
         None
@@ -320,7 +345,13 @@ impl Watcher {
         self.spec.opening = if self.holds_the_set() { Opening::full() } else { Opening::live() };
         let selectors = self.spec.selectors.clone();
         let start = self.spec.opening.start.clone();
-        self.subscription = Subscription::new(&self.core.registry, selectors, start);
+        match &mut self.subscription {
+            Reader::View(view) => view.begin_again(),
+            Reader::Log(subscription) => {
+                **subscription = Subscription::new(&self.core.registry, selectors, start);
+            }
+        }
+        self.beside.begin_again();
         self.told = self.subscription.position();
         self.vector.clear();
         self.left.clear();
@@ -339,6 +370,7 @@ impl Watcher {
             biased;
             () = &mut self.left_alone => {}
             _ = self.news.changed() => {}
+            () = self.beside.news() => {}
             () = &mut self.timer => {}
         }
     }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use heureka_registry::Frame;
 
-use super::Watcher;
+use super::{Stage, Watcher};
 use crate::grpc::watch::batch::{self, Batch, Waiting};
 
 /// Reads of the core after which a message goes out as it is: matches may be rare.
@@ -78,6 +78,9 @@ impl Watcher {
             return Read::Lost;
         }
         self.at_head = read.at_head;
+        if self.stage == Stage::Live {
+            self.beside.told(&self.core, &read.frame);
+        }
         let whole = is_begin && (read.at_head || read.frame.is_large());
         match whole.then(|| read.frame.encoded(batch::whole)).flatten() {
             Some(message) => self.whole(&read.frame, message),
