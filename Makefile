@@ -31,13 +31,14 @@ sim:
 
 # The same with real servers and clients on a simulated network, where a seed takes most of a second.
 turmoil:
-	cargo run --release --locked --package heureka-turmoil -- --seeds 50
+	cargo run --release --locked --package heureka-turmoil --features seeded-bugs -- --seeds 50
 
 # The nightly sizes: a million seeds, every planted fault must be found, and two thousand seeds on the simulated network.
 sim-full:
 	cargo run --release --locked --package heureka-sim -- --seeds 1000000 --first 1000000
 	cargo run --release --locked --package heureka-sim --features seeded-bugs -- --bug all --seeds 2000
-	cargo run --release --locked --package heureka-turmoil -- --seeds 2000
+	cargo run --release --locked --package heureka-turmoil --features seeded-bugs -- --seeds 2000
+	cargo run --release --locked --package heureka-turmoil --features seeded-bugs -- --bug all --seeds 200
 
 # For example: make cases CASES="F26 F56 --full"
 cases:

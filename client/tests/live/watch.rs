@@ -1,12 +1,12 @@
 //! Watches: from server to server, and back after a long absence.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use heureka_client::model::Clock as _;
-use heureka_client::{Client, Event};
+use heureka_client::{Client, Event, InstanceSelector, SubscriptionId, WatchMany};
 use tokio_stream::StreamExt as _;
 
 use crate::support::*;
@@ -95,6 +95,55 @@ async fn a_cut_connection_loses_and_doubles_nothing() {
             }
         }
         node.kill().await;
+    })
+    .await;
+}
+
+/// What each subscription holds when all of them were told everything.
+async fn all_synced(many: &mut WatchMany, held: &mut BTreeMap<SubscriptionId, BTreeSet<String>>) {
+    let mut waiting: BTreeSet<_> = held.keys().copied().collect();
+    while !waiting.is_empty() {
+        let (id, event) = many.next().await.unwrap();
+        let set = held.get_mut(&id).unwrap();
+        match event.unwrap() {
+            Event::Added(live) => drop(set.insert(live.instance.key.id.clone())),
+            Event::Removed { last, .. } => drop(set.remove(&last.instance.key.id)),
+            Event::Synced { instances } => {
+                assert_eq!(instances, set.len());
+                waiting.remove(&id);
+            }
+            Event::Modified(_) | Event::Preserving(_) => {}
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_subscriptions_go_to_the_next_server_together_and_end_with_its_sets() {
+    bounded(async {
+        let nodes = [Node::start().await, Node::start().await];
+        let mut leases = Vec::new();
+        for (node, id) in nodes.iter().zip(["a", "b"]) {
+            for app in ["WEB", "DB"] {
+                leases.push(client(&[node]).register(instance(app, id)).await.unwrap());
+                leases.push(client(&[node]).register(instance(app, "both")).await.unwrap());
+            }
+        }
+        let mut many = client(&[&nodes[0], &nodes[1]]).watch_many();
+        let of = |app: &str| vec![InstanceSelector { apps: vec![app.to_owned()], ..Default::default() }];
+        let ids = [many.subscribe(of("WEB")), many.subscribe(of("DB")), many.subscribe(of("NONE"))];
+        let mut held: BTreeMap<_, _> = ids.into_iter().map(|id| (id, BTreeSet::new())).collect();
+        all_synced(&mut many, &mut held).await;
+        let set = |ids: [&str; 2]| BTreeSet::from(ids.map(str::to_owned));
+        let follows_first = held[&ids[0]] == set(["a", "both"]);
+        let [one, other] = nodes;
+        let (followed, rest) = if follows_first { (one, other) } else { (other, one) };
+        let (before, after) = if follows_first { ("a", "b") } else { ("b", "a") };
+        assert!(ids[..2].iter().all(|id| held[id] == set([before, "both"])), "{held:?}");
+        followed.kill().await;
+        all_synced(&mut many, &mut held).await;
+        assert!(ids[..2].iter().all(|id| held[id] == set([after, "both"])), "{held:?}");
+        assert!(held[&ids[2]].is_empty());
+        rest.kill().await;
     })
     .await;
 }

@@ -192,13 +192,20 @@ impl Reader {
     /// Takes the next changes in, at most `max` of them; whether there is nothing more for now.
     ///
     /// # Panics
-    /// When what was missed cannot be told any more, which no model brings about.
+    /// When what is held already is told, and when what was missed cannot be told any more, which no model brings
+    /// about.
     pub fn poll(&mut self, registry: &Registry, max: usize) -> bool {
         let batch = self.subscription.poll(registry, max, NOW);
         assert!(!self.subscription.is_lost(registry), "nothing is forgotten in this model");
         for change in &batch.changes {
             let key = change.key.id.parse().expect("keys are numbers");
             let live = !matches!(change.kind, ChangeKind::Removed(_));
+            let held = self.set.get(&key);
+            assert!(
+                held < Some(&change.version.owner),
+                "{key}: {:?} is told to who holds {held:?}",
+                change.version
+            );
             self.told.push(Told { key, content: change.version.owner, live });
             if live {
                 self.set.insert(key, change.version.owner)

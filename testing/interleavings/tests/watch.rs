@@ -147,7 +147,7 @@ fn two_heralds_wake_for_everything_below_what_they_say_was_told() {
             beside(&registry, |registry| registry.change(0, 10, Status::Up)),
             beside(&registry, |registry| registry.change(1, 11, Status::Up)),
         ];
-        reader.pass(&registry);
+        reader.poll(&registry, usize::MAX);
         writers.into_iter().for_each(|writer| writer.join().unwrap());
         assert_told_or_woken(&mut reader, &registry, &set([(0, 10), (1, 11)]));
     });
@@ -156,18 +156,36 @@ fn two_heralds_wake_for_everything_below_what_they_say_was_told() {
 #[test]
 fn readers_of_one_passage_are_told_the_same() {
     explore(|| {
-        let registry = Arc::new(Registry::new(1));
-        let mut readers = [0, 1].map(|_| Reader::at_head(&registry, "all", set([(0, 0)])));
+        let registry = Arc::new(Registry::new(2));
+        let mut readers = [0, 1].map(|_| Reader::at_head(&registry, "all", set([(0, 0), (1, 1)])));
         let writer = beside(&registry, |registry| {
             registry.change(0, 10, Status::Up);
-            registry.change(0, 11, Status::Up);
+            registry.change(1, 11, Status::Up);
         });
-        for reader in &mut readers {
-            reader.poll(&registry, usize::MAX);
+        // Twice, so that one meets what the other read from further back.
+        for reader in [0, 1, 0] {
+            readers[reader].poll(&registry, usize::MAX);
         }
         writer.join().unwrap();
         for reader in &mut readers {
-            assert_told_or_woken(reader, &registry, &set([(0, 11)]));
+            assert_told_or_woken(reader, &registry, &set([(0, 10), (1, 11)]));
+        }
+    });
+}
+
+#[test]
+fn one_who_comes_into_the_middle_of_a_passage_is_told_the_rest_of_it() {
+    explore(|| {
+        let registry = Arc::new(Registry::new(2));
+        let mut behind = Reader::at_head(&registry, "all", set([(0, 0), (1, 1)]));
+        registry.change(0, 10, Status::Up);
+        let mut comes = Reader::at_head(&registry, "all", set([(0, 10), (1, 1)]));
+        let writer = beside(&registry, |registry| registry.change(1, 11, Status::Up));
+        behind.poll(&registry, usize::MAX);
+        comes.poll(&registry, usize::MAX);
+        writer.join().unwrap();
+        for reader in [&mut behind, &mut comes] {
+            assert_told_or_woken(reader, &registry, &set([(0, 10), (1, 11)]));
         }
     });
 }

@@ -7,7 +7,7 @@ use heureka_model::{InstanceKey, Registration, Selectors, Version};
 use heureka_registry::PreservationMode;
 
 use crate::ledger::{Book, Ledger, Said, Standing, key, number};
-use crate::plan::{END, Plan};
+use crate::plan::{END, Look, Plan};
 use crate::server::{Life, Slot};
 
 /// Instances that a server can show: more than any plan has.
@@ -27,9 +27,7 @@ pub(crate) fn end(at: u64, plan: &Plan, slots: &[Slot], book: &Book) {
             promise(at, plan, (number, owner), shown.as_ref(), &mut book);
         }
     }
-    for watcher in 0..plan.watchers.len() {
-        view(at, plan, watcher, &lives[0], &mut book);
-    }
+    views(at, plan, &lives[0], &mut book);
 }
 
 /// What the watchers' streams were like.
@@ -94,22 +92,59 @@ fn said_by(shown: &Registration) -> Said {
     Said { content: content.unwrap_or(0), status: shown.status() }
 }
 
-fn view(at: u64, plan: &Plan, watcher: usize, life: &Life, book: &mut Ledger) {
-    let app = plan.watchers[watcher].app.as_deref();
-    let mut held = held(at, life);
-    let is_certain = |key: &InstanceKey| !number(key).is_some_and(|owner| is_forgotten(plan, owner, book));
-    held.retain(|key, _| app.is_none_or(|app| key.app == app) && is_certain(key));
-    let mut view = book.views[watcher].clone();
+/// What somebody who looks should hold.
+struct Eye<'a> {
+    name: String,
+    look: &'a Look,
+    view: BTreeMap<InstanceKey, Version>,
+    /// It compares no digests, so that what only a server that died knew stays with it.
+    believes: bool,
+}
+
+fn views(at: u64, plan: &Plan, life: &Life, book: &mut Ledger) {
+    let watchers = plan.watchers.iter().zip(&book.views).enumerate().map(|(number, (plan, view))| Eye {
+        name: format!("w{number}"),
+        look: &plan.look,
+        view: view.clone(),
+        believes: false,
+    });
+    let probers = plan.probers.iter().zip(&book.probes).enumerate().map(|(number, (plan, view))| Eye {
+        name: format!("p{number}"),
+        look: &plan.look,
+        view: view.clone(),
+        believes: true,
+    });
+    let eyes: Vec<_> = watchers.chain(probers).collect();
+    eyes.into_iter().for_each(|eye| view(at, plan, eye, life, book));
+}
+
+fn view(at: u64, plan: &Plan, eye: Eye<'_>, life: &Life, book: &mut Ledger) {
+    let Eye { name, look, mut view, believes } = eye;
+    let is_held_back = |owner: usize| {
+        believes
+            && plan.preservation != PreservationMode::Off
+            && book.owners[owner].standing != Standing::There
+    };
+    let is_certain = |key: &InstanceKey| {
+        !number(key).is_some_and(|owner| is_forgotten(plan, owner, book) || is_held_back(owner))
+    };
+    let mut held = seen(at, life, look);
+    held.retain(|key, _| is_certain(key));
     view.retain(|key, _| is_certain(key));
     if held != view {
         let differs = |key: &&InstanceKey| held.get(*key) != view.get(*key);
         let keys: Vec<_> = held.keys().chain(view.keys()).filter(differs).map(ToString::to_string).collect();
         let first = held.keys().chain(view.keys()).find(differs).and_then(number);
-        book.breach("watchers hold what servers hold", at, first, format!("w{watcher} differs in {keys:?}"));
+        book.breach("watchers hold what servers hold", at, first, format!("{name} differs in {keys:?}"));
     }
 }
 
 fn held(at: u64, life: &Life) -> BTreeMap<InstanceKey, Version> {
+    seen(at, life, &Look::All)
+}
+
+fn seen(at: u64, life: &Life, look: &Look) -> BTreeMap<InstanceKey, Version> {
     let page = life.running.core().page(&Selectors::default(), None, ALL, life.now(at));
-    page.instances.into_iter().map(|shown| (shown.instance.key, shown.version)).collect()
+    let shown = page.instances.into_iter().filter(|shown| look.holds(shown));
+    shown.map(|shown| (shown.instance.key, shown.version)).collect()
 }

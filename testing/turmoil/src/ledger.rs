@@ -89,6 +89,8 @@ pub(crate) struct Ledger {
     pub(crate) owners: Vec<Owner>,
     /// What each watcher holds.
     pub(crate) views: Vec<BTreeMap<InstanceKey, Version>>,
+    /// What each prober was told.
+    pub(crate) probes: Vec<BTreeMap<InstanceKey, Version>>,
     /// Removals that were not compared with the servers yet.
     pub(crate) removals: Vec<Removal>,
     pub(crate) events: Vec<Event>,
@@ -96,10 +98,11 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    pub(crate) fn new(owners: usize, watchers: usize) -> Self {
+    pub(crate) fn new(owners: usize, watchers: usize, probers: usize) -> Self {
         Self {
             owners: (0..owners).map(|_| Owner::new()).collect(),
             views: vec![BTreeMap::new(); watchers],
+            probes: vec![BTreeMap::new(); probers],
             removals: Vec::new(),
             events: Vec::new(),
             breaches: Vec::new(),

@@ -15,6 +15,9 @@
 //! draw numbers of their own, so that a seed that fails may need several runs to fail again. A failure is reported
 //! from the run in which it was seen.
 
+mod ages;
+mod bugs;
+mod cache;
 mod campaign;
 mod eureka;
 mod judge;
@@ -24,10 +27,13 @@ mod net;
 mod observe;
 mod panics;
 pub mod plan;
+mod prober;
 mod server;
 mod watcher;
 mod world;
 
+pub use ages::{Ages, ages};
+pub use bugs::{arm, bugs, disarm, name_of};
 pub use campaign::{Campaign, Failure, Tally};
 pub use ledger::Breach;
 pub use plan::Plan;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use heureka_client::{Lease, LeaseState, Settings};
 use heureka_history::Recorder;
-use heureka_model::{Instance, LeaseTerms, Port, Status};
+use heureka_model::{Instance, LeaseTerms, Metadata, Port, Status};
 
 use crate::ledger::{Book, Said, Standing, key, now, until};
 use crate::net::{self, Native};
@@ -16,6 +16,7 @@ use crate::plan::{Act, OwnerPlan, Plan};
 struct Process {
     number: usize,
     lease: Duration,
+    ballast: usize,
     client: Native,
     status: Status,
     book: Book,
@@ -27,7 +28,7 @@ pub(crate) async fn own(plan: Rc<Plan>, number: usize, book: Book, recorder: Rec
     until(owner.begins).await;
     let client = net::client(Settings::default(), &owner.servers, &recorder, &format!("k{number}"))?;
     let lease = Duration::from_secs(plan.lease);
-    Process { number, lease, client, status: Status::Up, book }.run(owner).await
+    Process { number, lease, ballast: plan.ballast, client, status: Status::Up, book }.run(owner).await
 }
 
 impl Process {
@@ -105,13 +106,19 @@ impl Process {
         self.listener().heard(content, state);
     }
 
+    fn metadata(&self, content: u64) -> Metadata {
+        let content = ("content".to_owned(), content.to_string());
+        let ballast = (self.ballast > 0).then(|| ("ballast".to_owned(), "x".repeat(self.ballast)));
+        [content].into_iter().chain(ballast).collect()
+    }
+
     fn instance(&self, content: u64) -> Instance {
         let port = Some(Port { number: 8080, enabled: true });
         Instance {
             status: self.status,
             host_name: format!("h{}", self.number),
             port,
-            metadata: [("content".to_owned(), content.to_string())].into(),
+            metadata: self.metadata(content),
             lease: LeaseTerms::clamped(self.lease / 3, self.lease),
             ..Instance::new(key(self.number))
         }

@@ -78,13 +78,27 @@ pub(crate) fn client(
     Ok(Client::over(settings, channels?)?)
 }
 
-fn channel(server: usize) -> turmoil::Result<Channel> {
-    let address = address(server);
-    let endpoint = Endpoint::from_shared(format!("http://{address}"))?
+/// A connection as the client makes them.
+pub(crate) fn channel(server: usize) -> turmoil::Result<Channel> {
+    Ok(dialled(server, &endpoint(server)?))
+}
+
+/// A connection on which a server may send so many bytes of a stream ahead of its reader.
+pub(crate) fn narrow_channel(server: usize, window: u32) -> turmoil::Result<Channel> {
+    Ok(dialled(server, &endpoint(server)?.initial_stream_window_size(window)))
+}
+
+fn endpoint(server: usize) -> turmoil::Result<Endpoint> {
+    let endpoint = Endpoint::from_shared(format!("http://{}", address(server)))?
         .connect_timeout(CONNECT_TIMEOUT)
         .http2_keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(PING_TIMEOUT)
         .keep_alive_while_idle(true);
+    Ok(endpoint)
+}
+
+fn dialled(server: usize, endpoint: &Endpoint) -> Channel {
+    let address = address(server);
     let connector = service_fn(move |_| async move { TcpStream::connect(address).await.map(TokioIo::new) });
-    Ok(endpoint.connect_with_connector_lazy(connector))
+    endpoint.connect_with_connector_lazy(connector)
 }

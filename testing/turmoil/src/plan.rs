@@ -1,7 +1,9 @@
 //! What a run consists of, worked out from its seed before it begins: servers, clients, watchers, faults, and when.
 
+mod eyes;
 mod faults;
 
+pub use eyes::{CALM, CachePlan, Look, ProberPlan, WatcherPlan};
 pub use faults::{Fault, Trouble};
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -20,6 +22,10 @@ pub const HEALED: u64 = 65_000;
 pub const END: u64 = 120_000;
 /// Owners do nothing new after this, so that what they did last has time to be everywhere.
 const LAST_ACT: u64 = 90_000;
+/// Watchers of a run that speak the wire themselves.
+const PROBERS: usize = 3;
+/// Length of leases, in seconds, where all servers die at once.
+const LONG_LEASE: u64 = 24;
 /// Time between two acts of one owner.
 const ACTS_APART: std::ops::Range<u64> = 4_000..20_000;
 
@@ -32,6 +38,10 @@ pub enum Machine {
     Owner(usize),
     /// A watcher.
     Watcher(usize),
+    /// A watcher that speaks the wire itself.
+    Prober(usize),
+    /// A cache.
+    Cache(usize),
 }
 
 /// How an owner speaks.
@@ -67,17 +77,6 @@ pub struct OwnerPlan {
     pub acts: Vec<(u64, Act)>,
 }
 
-/// A watcher.
-#[derive(Clone, Debug)]
-pub struct WatcherPlan {
-    /// Servers that it knows.
-    pub servers: Vec<usize>,
-    /// The only application that it looks at; all of them otherwise.
-    pub app: Option<String>,
-    /// When it begins.
-    pub begins: u64,
-}
-
 /// A run.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -91,10 +90,18 @@ pub struct Plan {
     pub lease: u64,
     /// Longest time that a message takes where nothing is wrong, in milliseconds.
     pub latency: u64,
+    /// Bytes that each instance carries beside what says something.
+    pub ballast: usize,
     /// Who registers.
     pub owners: Vec<OwnerPlan>,
     /// Who looks.
     pub watchers: Vec<WatcherPlan>,
+    /// Who looks with a client of its own, and reads as it likes.
+    pub probers: Vec<ProberPlan>,
+    /// Who keeps what it sees.
+    pub caches: Vec<CachePlan>,
+    /// Changes that a server's ring holds, where faults can be planted; as many as always otherwise.
+    pub ring: Option<usize>,
     /// What goes wrong, in the order in which it begins.
     pub faults: Vec<Fault>,
 }
@@ -107,6 +114,8 @@ impl Machine {
             Self::Server(number) => (0, number),
             Self::Owner(number) => (1, number),
             Self::Watcher(number) => (2, number),
+            Self::Prober(number) => (3, number),
+            Self::Cache(number) => (4, number),
         };
         Ipv4Addr::new(10, 0, net, number as u8 + 1).into()
     }
@@ -118,6 +127,8 @@ impl std::fmt::Display for Machine {
             Self::Server(number) => write!(f, "n{number}"),
             Self::Owner(number) => write!(f, "k{number}"),
             Self::Watcher(number) => write!(f, "w{number}"),
+            Self::Prober(number) => write!(f, "p{number}"),
+            Self::Cache(number) => write!(f, "c{number}"),
         }
     }
 }
@@ -139,7 +150,9 @@ impl Plan {
     /// Whether what was acknowledged then may be forgotten: the server may have been alone with it, and one came back
     /// with nothing afterwards.
     pub(crate) fn may_forget(&self, at: u64) -> bool {
-        let forgets = |fault: &Fault| matches!(fault.trouble, Trouble::Killed(_) | Trouble::Drained(_));
+        let forgets = |fault: &Fault| {
+            matches!(fault.trouble, Trouble::Killed(_) | Trouble::Drained(_) | Trouble::Blackout)
+        };
         !at_peace(&self.faults, at) && self.faults.iter().any(|fault| forgets(fault) && fault.until >= at)
     }
 
@@ -150,7 +163,9 @@ impl Plan {
         let count = dice.random_range(4..=8);
         let owners: Vec<_> = (0..count).map(|number| owner(number, dice)).collect();
         let count = dice.random_range(3..=5);
-        let watchers: Vec<_> = (0..count).map(|_| watcher(dice)).collect();
+        let watchers: Vec<_> = (0..count).map(|_| eyes::watcher(dice)).collect();
+        let ballast = if dice.random_bool(0.4) { dice.random_range(8_000..30_000) } else { 0 };
+        let probers: Vec<_> = (0..PROBERS).map(|_| eyes::prober(ballast, dice)).collect();
         let budget = dice.random_bool(0.25);
         let mut plan = Self {
             seed,
@@ -158,19 +173,36 @@ impl Plan {
             preservation: if budget { PreservationMode::Budget } else { PreservationMode::Off },
             lease: dice.random_range(9..=20),
             latency: dice.random_range(5..=60),
+            ballast,
             owners,
             watchers,
+            probers,
+            caches: vec![eyes::cache(dice)],
+            ring: dice.random_bool(0.5).then(|| dice.random_range(3..12)),
             faults: Vec::new(),
         };
         plan.faults = faults::of(&plan, dice);
+        if plan.has_blackout() {
+            // So that whoever looks is back before those who renew.
+            plan.lease = LONG_LEASE;
+        }
         plan
+    }
+
+    /// Whether all servers die at once.
+    #[must_use]
+    pub fn has_blackout(&self) -> bool {
+        self.faults.iter().any(|fault| fault.trouble == Trouble::Blackout)
     }
 
     /// Every machine.
     pub fn machines(&self) -> impl Iterator<Item = Machine> + use<> {
         let servers = (0..SERVERS).map(Machine::Server);
         let owners = (0..self.owners.len()).map(Machine::Owner);
-        servers.chain(owners).chain((0..self.watchers.len()).map(Machine::Watcher))
+        let watchers = (0..self.watchers.len()).map(Machine::Watcher);
+        let probers = (0..self.probers.len()).map(Machine::Prober);
+        let caches = (0..self.caches.len()).map(Machine::Cache);
+        servers.chain(owners).chain(watchers).chain(probers).chain(caches)
     }
 
     /// Every pair of machines that talk to each other, servers first.
@@ -212,11 +244,6 @@ fn act(kind: Kind, at: u64, dice: &mut SmallRng) -> Act {
         }
         _ => Act::Update,
     }
-}
-
-fn watcher(dice: &mut SmallRng) -> WatcherPlan {
-    let app = dice.random_bool(0.3).then(|| format!("APP{}", dice.random_range(0..3)));
-    WatcherPlan { servers: known(dice), app, begins: dice.random_range(0..10_000) }
 }
 
 /// Two or three of the servers, in any order.

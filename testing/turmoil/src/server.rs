@@ -108,12 +108,34 @@ pub(crate) async fn serve(plan: Rc<Plan>, number: usize, slot: Slot, book: Book)
     Ok(())
 }
 
-fn config(plan: &Plan, number: usize) -> turmoil::Result<Config> {
+/// Runs a server whose connections end at an age, until the machine does.
+pub(crate) async fn stand(seed: u64, number: usize, life: u64, age: Duration) -> turmoil::Result {
+    let clock = Arc::new(VirtualClock { start: Instant::now(), wall: wall(now(), 0) });
+    let boot = (seed << 8 | number as u64) << 8 | life;
+    let world =
+        World { clock, seeds: Seeds { boot, hash: seed, shuffle: boot }, lines: LineBudget::new(100) };
+    let mut config = common(number)?;
+    config.limits.connection_age = age;
+    let server = Server::new(config, world).dial(net::dial());
+    let _running = server.start(vec![Port::open().await?]).await?;
+    std::future::pending().await
+}
+
+fn common(number: usize) -> turmoil::Result<Config> {
     let mut config = Config::load(&Sources::default())?;
     config.server.node_id = format!("n{number}");
-    config.preservation.mode = plan.preservation;
     config.peer.list = (0..SERVERS).map(peer).collect();
+    Ok(config)
+}
+
+fn config(plan: &Plan, number: usize) -> turmoil::Result<Config> {
+    let mut config = common(number)?;
+    config.preservation.mode = plan.preservation;
     config.drain = DRAIN;
+    if plan.has_blackout() {
+        // So that watchers see a set that nobody has come back to yet.
+        config.startup.peer_wait = Duration::from_millis(300);
+    }
     Ok(config)
 }
 

@@ -4,17 +4,18 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use heureka_client::{Event, InstanceSelector, Settings};
+use heureka_client::{Event, Settings};
 use heureka_history::Recorder;
-use heureka_model::Registration;
+use heureka_model::{Registration, RemovalReason};
 
 use crate::ledger::{Book, Removal, now, number, until};
 use crate::net;
-use crate::plan::Plan;
+use crate::plan::{Look, Plan};
 
 struct Watcher {
     number: usize,
     name: String,
+    look: Look,
     book: Book,
     recorder: Recorder,
 }
@@ -26,10 +27,8 @@ pub(crate) async fn look(plan: Rc<Plan>, number: usize, book: Book, recorder: Re
     let name = format!("w{number}");
     let settings = Settings { bookmark_interval: Duration::from_secs(2), ..Settings::default() };
     let client = net::client(settings, &watcher.servers, &recorder, &name)?;
-    let selector =
-        watcher.app.iter().map(|app| InstanceSelector { apps: vec![app.clone()], ..Default::default() });
-    let mut watch = client.watch(selector.collect());
-    let watcher = Watcher { number, name, book, recorder };
+    let mut watch = client.watch(watcher.look.selectors());
+    let watcher = Watcher { number, name, look: watcher.look.clone(), book, recorder };
     while let Some(event) = watch.next().await {
         match event {
             Ok(event) => watcher.hear(event),
@@ -50,7 +49,7 @@ impl Watcher {
                     // only missing from a snapshot.
                     self.recorder.shows(&self.name, last.instance.key.clone(), last.version, false);
                 }
-                self.removed(&last, &reason.map_or("unobserved".to_owned(), |reason| format!("{reason:?}")));
+                self.removed(&last, reason);
             }
             Event::Synced { instances } => self.note(None, &format!("is synced with {instances}")),
             Event::Preserving(is_on) => self.note(None, &format!("preserving {is_on}")),
@@ -64,11 +63,17 @@ impl Watcher {
         self.book.borrow_mut().views[self.number].insert(key, live.version);
     }
 
-    fn removed(&self, last: &Registration, reason: &str) {
+    fn removed(&self, last: &Registration, reason: Option<RemovalReason>) {
         let key = last.instance.key.clone();
-        self.note(number(&key), &format!("removes {key} {:?}, {reason}", last.version.parts()));
+        let why = reason.map_or("unobserved".to_owned(), |reason| format!("{reason:?}"));
+        self.note(number(&key), &format!("removes {key} {:?}, {why}", last.version.parts()));
         self.book.borrow_mut().views[self.number].remove(&key);
-        if let Some(number) = number(&key) {
+        // Whoever is of another status than is looked for is not gone.
+        let may_be_there = match reason {
+            Some(reason) => reason == RemovalReason::FilteredOut,
+            None => self.look == Look::Up,
+        };
+        if let Some(number) = number(&key).filter(|_| !may_be_there) {
             self.book.borrow_mut().removals.push(Removal { at: now(), key: number, watcher: self.number });
         }
     }

@@ -7,13 +7,14 @@ use std::time::Duration;
 use heureka_history::{Recorder, Recording};
 use turmoil::{Builder, Sim};
 
+use crate::bugs;
 use crate::judge;
 use crate::ledger::{Book, Breach, Ledger, Standing, key, millis};
 use crate::observe::Observer;
 use crate::panics;
 use crate::plan::{END, Fault, Kind, Machine, Plan, SERVERS, Trouble};
 use crate::server::{self, Slot};
-use crate::{eureka, native, watcher};
+use crate::{cache, eureka, native, prober, watcher};
 
 /// What virtual time moves by.
 const TICK: Duration = Duration::from_millis(10);
@@ -51,6 +52,7 @@ struct World<'a> {
 #[must_use]
 pub fn run(plan: &Plan) -> Outcome {
     panics::forget();
+    bugs::shorten_ring(plan.ring);
     let mut world = World::new(plan);
     world.populate();
     world.pass();
@@ -70,7 +72,7 @@ impl World<'_> {
         Self {
             sim: builder.build(),
             slots: (0..SERVERS).map(|_| Slot::default()).collect(),
-            book: Rc::new(RefCell::new(Ledger::new(plan.owners.len(), plan.watchers.len()))),
+            book: Rc::new(RefCell::new(ledger(plan))),
             recorder: Recorder::new(),
             observer: Observer::new(plan),
             plan: Rc::new(plan.clone()),
@@ -100,6 +102,19 @@ impl World<'_> {
             let (plan, book, recorder) = (self.plan.clone(), self.book.clone(), self.recorder.clone());
             self.sim.host(Machine::Watcher(number).address(), move || {
                 watcher::look(plan.clone(), number, book.clone(), recorder.clone())
+            });
+        }
+        for number in 0..self.plan.probers.len() {
+            let (plan, book, recorder) = (self.plan.clone(), self.book.clone(), self.recorder.clone());
+            let slots = self.slots.clone();
+            self.sim.host(Machine::Prober(number).address(), move || {
+                prober::probe(plan.clone(), number, slots.clone(), book.clone(), recorder.clone())
+            });
+        }
+        for number in 0..self.plan.caches.len() {
+            let (plan, book, recorder) = (self.plan.clone(), self.book.clone(), self.recorder.clone());
+            self.sim.host(Machine::Cache(number).address(), move || {
+                cache::keep(plan.clone(), number, book.clone(), recorder.clone())
             });
         }
     }
@@ -152,6 +167,7 @@ impl World<'_> {
                 self.slots[server].borrow_mut().life = None;
                 sim.crash(Machine::Server(server).address());
             }
+            (Trouble::Blackout, is_on) => self.blackout(is_on),
             (Trouble::Drained(server), true) => {
                 if let Some(life) = &self.slots[server].borrow().life {
                     life.leave();
@@ -168,6 +184,14 @@ impl World<'_> {
             }
             (Trouble::Gone(owner, true), false) => sim.bounce(Machine::Owner(owner).address()),
             (Trouble::Gone(_, false), false) => {}
+        }
+    }
+
+    fn blackout(&mut self, begins: bool) {
+        for (number, slot) in self.slots.iter().enumerate() {
+            slot.borrow_mut().life = None;
+            let address = Machine::Server(number).address();
+            if begins { self.sim.crash(address) } else { self.sim.bounce(address) }
         }
     }
 
@@ -198,6 +222,10 @@ impl World<'_> {
             recording,
         }
     }
+}
+
+fn ledger(plan: &Plan) -> Ledger {
+    Ledger::new(plan.owners.len(), plan.watchers.len(), plan.probers.len())
 }
 
 /// Begins and ends of faults, the last one first.

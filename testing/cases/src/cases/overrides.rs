@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::ensure;
-use heureka_model::Status;
+use anyhow::{Context as _, ensure};
+use heureka_model::{Status, Version};
+use heureka_proto::v1;
+use heureka_proto::v1::discovery_service_client::DiscoveryServiceClient;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -12,9 +14,10 @@ use tokio::time::sleep;
 use crate::case::{Bench, Case, Found};
 use heureka_cluster::checks::{code, eventually, json, quiet, same};
 use heureka_cluster::draft::Draft;
+use heureka_cluster::native;
 use heureka_cluster::rest::Rest;
-use heureka_cluster::server::Server;
-use heureka_cluster::watcher::{Watcher, spec};
+use heureka_cluster::server::{Server, connect_narrow};
+use heureka_cluster::watcher::{View, Watcher, spec};
 
 pub(crate) const CASES: &[Case] = &[
     Case::now("F40", "taken out of service and put back", |bench| Box::pin(f40(bench))),
@@ -63,7 +66,7 @@ async fn f40(bench: Bench) -> Found {
 }
 
 async fn watched(watcher: &mut Watcher, status: Status) -> anyhow::Result<()> {
-    let wanted = move |view: &heureka_cluster::watcher::View| view.status("OV", "o1") == Some(status);
+    let wanted = move |view: &View| view.status("OV", "o1") == Some(status);
     watcher.until("the watch shows it", Duration::from_secs(5), wanted).await.map(drop)
 }
 
@@ -87,6 +90,8 @@ async fn f44(bench: Bench) -> Found {
 
 /// Stamps that are sent out of order.
 const FLAPS: u64 = 200;
+/// More than a watcher may be behind and still be told each of them.
+const MORE: u64 = 2000;
 
 async fn f45(bench: Bench) -> Found {
     let server = Arc::new(bench.start(&[]).await?);
@@ -111,7 +116,7 @@ async fn f45(bench: Bench) -> Found {
     }
     is(&server, "FL", "f1", "UP").await?;
     let up = |app: &'static str, count| {
-        move |view: &heureka_cluster::watcher::View| {
+        move |view: &View| {
             view.held.len() == count
                 && view.held.iter().all(|(key, held)| *key.app == *app && held.status == Status::Up)
         }
@@ -121,7 +126,33 @@ async fn f45(bench: Bench) -> Found {
     flapping.listen(Duration::from_millis(1500)).await?;
     same("still the last word", flapping.view.status("FL", "f1"), Some(Status::Up))?;
     json("hash", &server.rest.json("").await?["applications"]["apps__hashcode"], json!("UP_6_"))?;
-    Ok(format!("{FLAPS} registrations out of order, {} events", flapping.view.changes))
+    let told = looked_away(&server).await?;
+    Ok(format!(
+        "{FLAPS} registrations out of order, {} events; of {MORE} in order {told} to one who looked away",
+        flapping.view.changes
+    ))
+}
+
+/// Who reads nothing while an instance flaps is told far fewer changes, and the last one.
+async fn looked_away(server: &Server) -> anyhow::Result<u64> {
+    let narrow = connect_narrow(server.address).await?;
+    let mut away = Watcher::open(&narrow, spec(Some("FL"), Duration::from_secs(1))).await?;
+    away.settle().await?;
+    let before = away.view.changes;
+    for stamp in FLAPS + 1..=FLAPS + MORE {
+        let status = if stamp % 2 == 0 { "UP" } else { "DOWN" };
+        server.rest.register(&Draft::new("FL", "f1", status, stamp)).await?;
+    }
+    let request = v1::GetInstanceRequest { key: Some(native::key("FL", "f1")) };
+    let mut reader = DiscoveryServiceClient::new(server.channel().await?);
+    let stored = reader.get_instance(request).await?.into_inner().instance.and_then(|stored| stored.version);
+    let stored = Version::from(stored.context("the instance has no version")?);
+    let last = |view: &View| view.get("FL", "f1").is_some_and(|held| held.version == stored);
+    away.until("the last word", Duration::from_secs(5), last).await?;
+    same("the last word", away.view.status("FL", "f1"), Some(Status::Up))?;
+    let told = away.view.changes - before;
+    ensure!(told < MORE / 2, "expected fewer than {} changes, saw {told}", MORE / 2);
+    Ok(told)
 }
 
 /// One of ten callers, which send every tenth stamp each.

@@ -8,6 +8,9 @@ use rand::seq::IndexedRandom as _;
 
 use super::{HEALED, Machine, Plan, SERVERS};
 
+/// Share of runs in which all servers die at once.
+const BLACKOUTS: f64 = 0.15;
+
 /// Times without a fault between two on one link or server.
 const BREATH: u64 = 2_000;
 
@@ -23,7 +26,7 @@ pub struct Fault {
 }
 
 /// What goes wrong.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// Nothing passes between two machines, in either direction.
     Cut(Machine, Machine),
@@ -39,10 +42,21 @@ pub enum Trouble {
     Lossy(Machine, Machine, u64),
     /// A server dies, and starts with nothing when it is over.
     Killed(usize),
+    /// All servers die at once, and start with nothing when it is over.
+    Blackout,
     /// A server takes its leave, and starts with nothing when it is over.
     Drained(usize),
     /// An owner dies; a new process takes its place when it is over, or never.
     Gone(usize, bool),
+}
+
+impl Fault {
+    /// Whether it is the end of all servers at a time at which something else would go wrong: what is known of them
+    /// is clear only when they are all that goes wrong.
+    fn is_blackout_within(&self, from: u64, until: u64) -> bool {
+        let apart = BREATH + self.until < from || until + BREATH < self.from;
+        matches!(self.trouble, Trouble::Blackout) && !apart
+    }
 }
 
 impl Trouble {
@@ -56,6 +70,7 @@ impl Trouble {
             Self::Stopped(server) | Self::Killed(server) | Self::Drained(server) => {
                 pair.contains(&Machine::Server(server))
             }
+            Self::Blackout => true,
             Self::Gone(..) => false,
         }
     }
@@ -75,16 +90,24 @@ pub(super) fn of(plan: &Plan, dice: &mut SmallRng) -> Vec<Fault> {
     let links: Vec<_> = plan.links().collect();
     let mut taken = Taken::new();
     let mut faults = Vec::new();
+    if dice.random_bool(BLACKOUTS) {
+        let from = dice.random_range(25_000..50_000);
+        let until = from + length(Trouble::Blackout, dice);
+        faults.push(Fault { from, until, trouble: Trouble::Blackout });
+    }
     let mut at = dice.random_range(3_000..12_000);
     let pace = dice.random_range(1_500..9_000);
     while at + 1_000 < HEALED {
         let trouble = trouble(&links, plan.owners.len(), dice);
         let until = (at + length(trouble, dice)).min(HEALED);
-        if claim(&mut taken, &links, trouble, at, until) {
+        if !faults.iter().any(|fault| fault.is_blackout_within(at, until))
+            && claim(&mut taken, &links, trouble, at, until)
+        {
             faults.push(Fault { from: at, until, trouble });
         }
         at += dice.random_range(pace / 3..pace * 2);
     }
+    faults.sort_by_key(|fault| fault.from);
     faults
 }
 
@@ -115,6 +138,7 @@ fn trouble(links: &[(Machine, Machine)], owners: usize, dice: &mut SmallRng) -> 
 fn length(trouble: Trouble, dice: &mut SmallRng) -> u64 {
     match trouble {
         Trouble::Killed(_) => dice.random_range(500..12_000),
+        Trouble::Blackout => dice.random_range(200..1_500),
         // The leave itself takes some seconds.
         Trouble::Drained(_) => dice.random_range(12_000..20_000),
         Trouble::Gone(..) => dice.random_range(300..20_000),
@@ -143,6 +167,7 @@ fn claims(links: &[(Machine, Machine)], trouble: Trouble) -> Vec<Claim> {
             its.map(|(one, other)| link(*one, *other)).chain([Claim::Machine(server)]).collect()
         }
         Trouble::Killed(server) | Trouble::Drained(server) => vec![Claim::Machine(Machine::Server(server))],
+        Trouble::Blackout => (0..SERVERS).map(|server| Claim::Machine(Machine::Server(server))).collect(),
         Trouble::Gone(owner, _) => vec![Claim::Machine(Machine::Owner(owner))],
     }
 }
