@@ -83,9 +83,7 @@ pub(crate) fn row(row: &Row, programs: &[Program], turns: &Turns) {
             details_of(ours).iter().for_each(|detail| println!("    {detail}"));
         }
     }
-    for (side, program) in
-        programs.iter().enumerate().filter(|(_, program)| matches!(program, Program::Peer(..)))
-    {
+    for (side, program) in programs.iter().enumerate().filter(|(_, program)| program.is_peer()) {
         let (name, other) = (program.name(), &sides[side]);
         println!("    {name}: {}, ours / {name} = {:.2}", figure(row.unit(), other.figure), ratio(side));
         details_of(other).iter().for_each(|detail| println!("        {detail}"));

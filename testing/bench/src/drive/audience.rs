@@ -3,8 +3,11 @@
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -20,6 +23,9 @@ use crate::watch::timed_async;
 
 /// What is read at a time of a connection; most of them rest.
 const ROOM: usize = 2 << 10;
+
+/// Connections that are opened at once.
+const AT_ONCE: usize = 256;
 
 /// Rest between two changes, so that each meets a quiet server: some time, and more for each watcher.
 const REST: (Duration, Duration) = (Duration::from_millis(1), Duration::from_micros(2));
@@ -80,21 +86,18 @@ impl Audience {
         let heard = Rc::new(Heard::of(layout.all()));
         let mut listening = JoinSet::new();
         let opening = tongue.opening(layout.way, layout.watchers, interest);
+        let places = Arc::new(Semaphore::new(AT_ONCE));
         for _ in 0..layout.connections {
-            let mut connection = h2::Connection::open(address, tongue.watch_path(layout.way), ROOM).await?;
-            for _ in 0..layout.streams() {
-                if tongue.stays_open() {
-                    connection.call_on(&opening)
-                } else {
-                    connection.call(&opening)
-                };
-            }
-            connection.flush().await?;
-            if tongue == Tongue::Nacos {
-                nacos::subscribe(&mut connection).await?;
-                heard.opened();
-            }
-            listening.spawn_local(listen(connection, tongue, layout, heard.clone()));
+            let place = places.clone().acquire_owned().await.map_err(io::Error::other)?;
+            let (opening, heard) = (opening.clone(), heard.clone());
+            listening.spawn_local(async move {
+                let opened = connect(address, tongue, layout, &opening, &heard).await;
+                drop(place);
+                match opened {
+                    Ok(connection) => listen(connection, tongue, layout, heard).await,
+                    Err(error) => heard.fail(error),
+                }
+            });
         }
         heard.settled().await?;
         Ok(Self { writes, tongue, heard, _listening: listening, version: 0 })
@@ -201,6 +204,30 @@ impl Layout {
     fn watcher(self, stream: usize, number: usize) -> usize {
         if self.way == Way::Each { stream } else { number }
     }
+}
+
+/// A connection with its watchers.
+async fn connect(
+    address: SocketAddr,
+    tongue: Tongue,
+    layout: Layout,
+    opening: &Bytes,
+    heard: &Heard,
+) -> io::Result<h2::Connection> {
+    let mut connection = h2::Connection::open(address, tongue.watch_path(layout.way), ROOM).await?;
+    for _ in 0..layout.streams() {
+        if tongue.stays_open() {
+            connection.call_on(opening)
+        } else {
+            connection.call(opening)
+        };
+    }
+    connection.flush().await?;
+    if tongue == Tongue::Nacos {
+        nacos::subscribe(&mut connection).await?;
+        heard.opened();
+    }
+    Ok(connection)
 }
 
 async fn listen(mut connection: h2::Connection, tongue: Tongue, layout: Layout, heard: Rc<Heard>) {

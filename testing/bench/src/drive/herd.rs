@@ -1,16 +1,17 @@
 //! A server that is killed and comes back with what its store has, and everybody who watched it at once.
 
-use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::rc::Rc;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bytes::Bytes;
 use heureka_proto::v1;
 use prost::Message as _;
-use tokio::task::JoinSet;
+use tokio::runtime::Builder;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::audience::{Layout, Way};
@@ -53,7 +54,7 @@ pub(super) fn measure(bench: &Bench) -> io::Result<Sample> {
     let mut served = Program::Kept(folder.0.clone()).start()?;
     let measured = bench.block_on(async {
         ready(served.address).await?;
-        let renewals = Renewals::begin(served.address, population).await?;
+        let renewals = Renewals::begin(served.address, population);
         let crowd = Crowd::begin(served.address, layout, &request);
         let beginnings = crowd.settle().await?;
         sleep(LEAST.min(bench.pace.time * 2)).await;
@@ -63,8 +64,8 @@ pub(super) fn measure(bench: &Bench) -> io::Result<Sample> {
 }
 
 /// What watchers bring from the life of the server before, which is killed when its store has everything.
-fn before(bench: &Bench, folder: &PathBuf, population: Population) -> io::Result<Bytes> {
-    let mut served = Program::Kept(folder.clone()).start()?;
+fn before(bench: &Bench, folder: &Path, population: Population) -> io::Result<Bytes> {
+    let mut served = Program::Kept(folder.to_owned()).start()?;
     let registered =
         Load::registrations(Operation::BatchRegister, population, 0).run(bench, &served, Extent::Once);
     let request = registered.and_then(|_| {
@@ -141,57 +142,57 @@ async fn get(address: SocketAddr, path: &str) -> io::Result<Option<String>> {
     Ok(head.is_success.then(|| String::from_utf8_lossy(&body).into_owned()))
 }
 
-/// Renewals at an even pace, measured from when each was due.
+/// Renewals at an even pace, measured from when each was due; on a thread of their own, since the one that drives the
+/// herd has its hands full.
 struct Renewals {
-    shared: Rc<Renewed>,
-    _running: JoinSet<()>,
-}
-
-#[derive(Default)]
-struct Renewed {
-    next: Cell<usize>,
-    latencies: RefCell<Latencies>,
-    fault: RefCell<Option<io::Error>>,
+    over: Arc<AtomicBool>,
+    running: JoinHandle<io::Result<Latencies>>,
 }
 
 impl Renewals {
-    async fn begin(address: SocketAddr, population: Population) -> io::Result<Self> {
-        let shared = Rc::new(Renewed::default());
-        let mut running = JoinSet::new();
-        for _ in 0..RENEWALS.0 {
-            let mut connection = h2::Connection::open(address, requests::RENEW, ROOM).await?;
-            let shared = shared.clone();
-            running.spawn_local(async move {
-                if let Err(error) = shared.renew(&mut connection, population).await {
-                    shared.fault.borrow_mut().get_or_insert(error);
-                }
-            });
-        }
-        Ok(Self { shared, _running: running })
+    fn begin(address: SocketAddr, population: Population) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let until = over.clone();
+        let running = thread::spawn(move || {
+            let runtime = Builder::new_current_thread().enable_all().build()?;
+            let renew = |number| renew(address, population, number, until.clone());
+            runtime.block_on(async {
+                let all = futures_util::future::try_join_all((0..RENEWALS.0).map(renew)).await?;
+                Ok(Latencies::merged(all))
+            })
+        });
+        Self { over, running }
     }
 
     fn end(self) -> io::Result<Spread> {
-        match self.shared.fault.take() {
-            Some(error) => Err(error),
-            None => Ok(self.shared.latencies.take().sorted().spread()),
-        }
+        self.over.store(true, Ordering::Relaxed);
+        let done = self.running.join().map_err(|_| io::Error::other("the renewals ended by a fault"))?;
+        Ok(done?.spread())
     }
 }
 
-impl Renewed {
-    async fn renew(&self, connection: &mut h2::Connection, population: Population) -> io::Result<()> {
-        let mut due = Instant::now();
-        loop {
-            sleep_until(due).await;
-            let n = self.next.replace(self.next.get() + 1);
-            let request = framed(&requests::renew(&population.instance(n, 0)));
-            if finish(connection, &request).await?.is_empty() {
-                return Err(io::Error::other("a renewal failed"));
-            }
-            self.latencies.borrow_mut().end(due.into_std());
-            due += RENEWALS.1;
+/// One connection that renews, each time another instance of its share.
+async fn renew(
+    address: SocketAddr,
+    population: Population,
+    number: usize,
+    over: Arc<AtomicBool>,
+) -> io::Result<Latencies> {
+    let mut connection = h2::Connection::open(address, requests::RENEW, ROOM).await?;
+    let (mut latencies, mut due) = (Latencies::default(), Instant::now());
+    for n in (number..).step_by(RENEWALS.0) {
+        sleep_until(due).await;
+        if over.load(Ordering::Relaxed) {
+            break;
         }
+        let request = framed(&requests::renew(&population.instance(n, 0)));
+        if finish(&mut connection, &request).await?.is_empty() {
+            return Err(io::Error::other("a renewal failed"));
+        }
+        latencies.end(due.into_std());
+        due += RENEWALS.1;
     }
+    Ok(latencies)
 }
 
 /// A folder for a store, which goes with the value.

@@ -110,7 +110,16 @@ pub(crate) fn run(rows: &[Row], pace: Pace) -> io::Result<()> {
             .partition(|(_, program)| program.is_some());
         let beside = |(peer, program): (Peer, Option<_>)| Some(Program::Peer(peer, program?));
         programs.extend(found.into_iter().filter_map(beside));
-        report::row(row, &programs, &bench.measure(row, &programs)?);
+        let turns = match bench.measure(row, &programs) {
+            // One of others that gives up takes nothing from ours.
+            Err(error) if programs.iter().any(Program::is_peer) => {
+                report::complain(&error.to_string());
+                programs.retain(|program| !program.is_peer());
+                bench.measure(row, &programs)?
+            }
+            measured => measured?,
+        };
+        report::row(row, &programs, &turns);
         missing.iter().for_each(|(peer, _)| report::missing(*peer));
     }
     Ok(())
@@ -275,11 +284,12 @@ impl Bench {
             }
             Tongue::Etcd | Tongue::Nacos => Ok(()),
         };
-        let turn =
-            self.each(programs, self.fitted(layout), Interest::FirstApp, prepare, |served, audience| {
-                self.block_on(audience.keep_telling(|| served.cpu(), changes, every, instances))
-            })?;
-        Ok(vec![turn])
+        let layout = self.fitted(layout);
+        let tell = |served: &Served, audience: &mut Audience| {
+            self.block_on(audience.keep_telling(|| served.cpu(), changes, every, instances))
+        };
+        let turn = |_| self.each(programs, layout, Interest::FirstApp, prepare, tell);
+        (0..self.pace.fresh).map(turn).collect()
     }
 
     /// Measures one program after the other, each with a fresh process and watchers that end with it.

@@ -193,6 +193,11 @@ pub(super) fn register(instance: &Instance) -> v1::RegisterRequest {
             health_check: instance.urls.health_check.clone(),
             secure_health_check: instance.urls.secure_health_check.clone(),
         }),
+        // Nothing lapses while something else is measured.
+        lease: Some(v1::Lease {
+            duration: instance.lease.duration().try_into().ok(),
+            ..v1::Lease::default()
+        }),
         ..v1::Instance::default()
     };
     v1::RegisterRequest { instance: Some(message), ..v1::RegisterRequest::default() }

@@ -9,6 +9,7 @@ use heureka_proto::v1;
 use prost::Message as _;
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::Bench;
 use super::audience::{Layout, Way};
 use super::crowd::{self, Crowd, Sent, Set};
 use super::h2::{self, Event, framed};
@@ -17,7 +18,6 @@ use super::requests::{self, Operation, Population};
 use super::rows::Unit;
 use super::sample::Sample;
 use super::tongue::Interest;
-use super::{Bench, WARMING};
 use crate::server::Program;
 use crate::watch::timed_async;
 
@@ -38,7 +38,7 @@ const ROOM: usize = 64 << 10;
 pub(super) fn measure(bench: &Bench, program: &Program) -> io::Result<Sample> {
     let instances = bench.pace.large.1;
     let population = Population { instances, per_app: instances };
-    let layout = WATCHERS.at_most(bench.pace.shared, WARMING * 2);
+    let layout = WATCHERS.at_most(bench.pace.shared, bench.pace.shared);
     let mut served = program.start()?;
     let measured = Load::registrations(Operation::BatchRegister, population, 0)
         .run(bench, &served, Extent::Once)
@@ -57,12 +57,19 @@ async fn restart(
     crowd.settle().await?;
     crowd.sent();
     let before = cpu();
-    let (seconds, done) = timed_async(replace(address, population)).await;
+    let (seconds, done) = timed_async(async {
+        replace(address, population).await?;
+        crowd.rest(QUIET).await
+    })
+    .await;
     done?;
-    crowd.rest(QUIET).await?;
     let used = cpu() - before;
     let Sent { bytes, changes, again } = crowd.sent();
-    let changed = changed(&crowd::whole(address, Interest::FirstApp).await?.changes) as f64;
+    let Set { changes: returned, .. } = crowd::whole(address, Interest::FirstApp).await?;
+    if returned.len() != population.instances {
+        return Err(io::Error::other(format!("{} of {} came back", returned.len(), population.instances)));
+    }
+    let changed = changed(&returned) as f64;
     let watchers = layout.all() as f64;
     let most = bytes.iter().max().copied().unwrap_or_default() as f64;
     let mean = bytes.iter().sum::<usize>() as f64 / watchers;
@@ -71,7 +78,7 @@ async fn restart(
         .with("to each watcher", mean, Unit::Bytes)
         .with("of them in messages of changes", changes as f64 / watchers, Unit::Bytes)
         .with("snapshots begun meanwhile", again as f64, Unit::Count)
-        .with("took", seconds, Unit::Seconds)
+        .with("until all have everything", seconds, Unit::Seconds)
         .with("of one core", used / seconds, Unit::Share))
 }
 

@@ -65,6 +65,12 @@ impl Row {
         !matches!(self.what, What::Rolling | What::Herd | What::Beside | What::Stopped)
     }
 
+    /// Whether it says anything of a build beside another: not what stands beside itself, nor what only this program's
+    /// own server can be asked for.
+    pub(crate) fn is_of_any_build(&self) -> bool {
+        !matches!(self.what, What::Herd | What::Beside)
+    }
+
     /// Registries of others that can do the same.
     pub(super) fn peers(&self) -> &'static [Peer] {
         match self.what {
@@ -148,7 +154,7 @@ pub(crate) const ROWS: [Row; 30] = [
     other("rolling restart of 20000 to 1000 watchers, bytes / changed", What::Rolling, "<= 1.2"),
     other("restart under 9900 watchers: back without a whole set", What::Herd, ">= 99 %; renew p99 < 100 ms"),
     other("p99 of 10000 watchers beside a stopped one / without", What::Beside, "<= 1.05"),
-    other("memory of a stopped reader of 1000 instances", What::Stopped, "<= its interest"),
+    other("memory of a stopped watcher of 1000 instances", What::Stopped, "<= its interest"),
 ];
 
 /// The rows whose names hold every one of these words, whatever their case.

@@ -87,6 +87,11 @@ impl Program {
         }
     }
 
+    /// Whether it is a registry of others.
+    pub(crate) fn is_peer(&self) -> bool {
+        matches!(self, Self::Peer(..))
+    }
+
     /// What it is called in messages.
     pub(crate) fn name(&self) -> String {
         match self {
