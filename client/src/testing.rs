@@ -9,7 +9,7 @@ use heureka_model::{Instance, InstanceKey, LeaseTimes, Overlay, Registration, Ve
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-pub(crate) use desk::{Call, Desk};
+pub(crate) use desk::{Call, Desk, REPORTS};
 pub(crate) use script::{Script, begin, bookmark, change, end, item, put, told_by};
 
 /// A key of the application WEB.

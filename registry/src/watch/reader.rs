@@ -10,7 +10,7 @@ use crate::Registry;
 #[derive(Debug)]
 pub enum Reader {
     /// To the log.
-    Log(Box<Subscription>),
+    Log(Subscription),
     /// To a choice.
     View(Box<View>),
 }
@@ -98,12 +98,12 @@ impl Reader {
 
 impl From<Subscription> for Reader {
     fn from(subscription: Subscription) -> Self {
-        Self::Log(Box::new(subscription))
+        Self::Log(subscription)
     }
 }
 
-impl From<View> for Reader {
-    fn from(view: View) -> Self {
-        Self::View(Box::new(view))
+impl From<Box<View>> for Reader {
+    fn from(view: Box<View>) -> Self {
+        Self::View(view)
     }
 }
