@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use heureka_model::{InstanceKey, Invalid, Registration, RemovalReason};
+use heureka_model::{InstanceKey, Invalid, Reading, Registration, RemovalReason};
 use heureka_proto::convert::duration;
 use heureka_proto::v1;
 use heureka_proto::v1::watch_event::Event as Wire;
@@ -51,6 +51,10 @@ pub enum Event {
         /// Instances in the set.
         instances: usize,
     },
+    /// What is known of an instance of the set beside its record, as of now: its newest report, and whether it is
+    /// overdue. Takes the place of the one before; comes again after every reconnect, as the server has it. Only for
+    /// watches that ask for it.
+    Reading(Reading),
     /// The server holds lapsed leases back (true), or removes them again (false).
     Preserving(bool),
 }
@@ -170,7 +174,16 @@ impl View {
                 events.extend(preserving(notice.kind()).map(Event::Preserving));
                 Ok(Next::Read)
             }
-            Wire::Readings(_) => Ok(Next::Read),
+            Wire::Readings(told) => {
+                for reading in told.readings {
+                    let reading = Reading::try_from(reading)?;
+                    // Of what is not held, or not yet, nobody asked.
+                    if self.held.holds(&reading.key) {
+                        events.push_back(Event::Reading(reading));
+                    }
+                }
+                Ok(Next::Read)
+            }
             Wire::GoAway(away) => Ok(self.leave(away)),
         }
     }
@@ -199,7 +212,12 @@ impl View {
                 self.behind.forget(&heard.key);
                 let last = self.held.remove(&heard.key);
                 events.extend(last.map(|last| Event::Removed { last, reason: heard.reason }));
-                self.removed.note(heard.key, heard.version, now);
+                if heard.reason == Some(RemovalReason::FilteredOut) {
+                    // It lives, and a choice may bring it back as it was.
+                    self.removed.note_missing(heard.key, heard.version, now);
+                } else {
+                    self.removed.note(heard.key, heard.version, now);
+                }
             }
         }
     }

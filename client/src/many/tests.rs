@@ -67,10 +67,7 @@ fn closed(code: Code, reason: &str) -> Told {
 #[tokio::test(start_paused = true)]
 async fn each_subscription_tells_its_own_set_and_goes_on_from_its_own_token() {
     let script = ManyScript::default();
-    script.stream(
-        [("A", full(&["a"], "a1")), ("B", full(&["b"], "b1"))],
-        Some(Status::unavailable("cut")),
-    );
+    script.stream([("A", full(&["a"], "a1")), ("B", full(&["b"], "b1"))], Some(Status::unavailable("cut")));
     script.stream([("A", resumed(&["d"], "a2")), ("B", resumed(&[], "b2"))], None);
     let mut many = many(&[&script]);
     assert_eq!([many.subscribe(web("A")).0, many.subscribe(web("B")).0], [1, 2]);

@@ -535,3 +535,34 @@ fn a_server_that_is_not_ready_is_believed_when_it_says_it_is_or_at_the_end() {
     take(&mut view, unready());
     assert_eq!(mark(&mut view, Instant::now() + HOLD), 4);
 }
+
+fn passed_over(id: &str, owner: u64) -> v1::Change {
+    let reason = v1::RemovalReason::FilteredOut.into();
+    v1::Change { removal_reason: reason, ..remove(id, owner) }
+}
+
+#[test]
+fn what_a_choice_passes_over_may_come_back_as_it_was_but_not_older() {
+    let mut view = View::default();
+    snapshot(&mut view, vec![put("a", 2)]);
+    let told = take(&mut view, vec![changes(vec![passed_over("a", 2)])]);
+    let reason = Some(RemovalReason::FilteredOut);
+    assert_eq!(told, [Event::Removed { last: registration("a", 2), reason }]);
+    assert_eq!(take(&mut view, vec![changes(vec![put("a", 1)])]), [], "a server that lags");
+    assert_eq!(take(&mut view, vec![changes(vec![put("a", 2)])]), [Event::Added(registration("a", 2))]);
+}
+
+#[test]
+fn readings_are_told_of_what_is_held() {
+    let mut view = View::default();
+    snapshot(&mut view, vec![put("a", 1)]);
+    let reading = |id: &str| v1::Reading {
+        key: Some(key(id).into()),
+        gauges: [("load".to_owned(), 0.5)].into(),
+        report_time: Some(heureka_proto::convert::timestamp(heureka_model::Wall(1000))),
+        ..v1::Reading::default()
+    };
+    let readings = vec![reading("a"), reading("b")];
+    let told = take(&mut view, vec![Wire::Readings(v1::Readings { readings })]);
+    assert_eq!(told, [Event::Reading(Reading::try_from(reading("a")).unwrap())]);
+}

@@ -1,8 +1,10 @@
 //! Reports and readings.
 
-use heureka_model::{Reading, Report};
+use std::sync::Arc;
 
-use super::time::timestamp;
+use heureka_model::{Invalid, Reading, Report};
+
+use super::time::{timestamp, wall};
 use crate::v1;
 
 impl From<v1::ReportRequest> for Report {
@@ -26,10 +28,21 @@ impl From<Reading> for v1::Reading {
     }
 }
 
+impl TryFrom<v1::Reading> for Reading {
+    type Error = Invalid;
+
+    /// What a client reads. Gauges that are no numbers are left out.
+    fn try_from(wire: v1::Reading) -> Result<Self, Invalid> {
+        let key = wire.key.ok_or_else(|| Invalid::missing("key"))?.into();
+        let at = wire.report_time.as_ref().map(|time| wall("report_time", time)).transpose()?;
+        let mut report = Report { available: wire.available, gauges: wire.gauges };
+        report.gauges.retain(|_, value| value.is_finite());
+        Ok(Self { key, report: at.map(|at| (Arc::new(report), at)), suspect: wire.suspect })
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use heureka_model::{InstanceKey, Wall};
 
     use super::*;
@@ -41,10 +54,17 @@ mod tests {
         let key = InstanceKey { namespace: String::new(), app: "WEB".into(), id: "n1".into() };
         let reading = |report| Reading { key: key.clone(), report, suspect: true };
         let wire = v1::Reading::from(reading(Some((Arc::new(report.clone()), Wall(1500)))));
-        let told = v1::ReportRequest { key: None, available: wire.available, gauges: wire.gauges };
+        let told =
+            v1::ReportRequest { key: None, available: wire.available.clone(), gauges: wire.gauges.clone() };
         assert_eq!(Report::from(told), report);
         assert_eq!(wire.report_time, Some(timestamp(Wall(1500))));
         assert!(wire.suspect && wire.key.is_some());
+        assert_eq!(
+            Reading::try_from(wire.clone()),
+            Ok(reading(Some((Arc::new(report.clone()), Wall(1500)))))
+        );
+        let keyless = v1::Reading { key: None, ..wire.clone() };
+        assert_eq!(Reading::try_from(keyless).unwrap_err().field, "key");
         let none = v1::Reading::from(reading(None));
         assert_eq!((none.report_time, none.available.len()), (None, 0));
     }

@@ -110,7 +110,7 @@ fn only_those_are_woken_who_ask_for_readings_of_the_application() {
         .map(|selectors| Lane::new(&world.registry, selectors, LaneWish::everything(), world.now))
         .collect();
     let mut news: Vec<_> = lanes.iter().map(Lane::news).chain([plain.changes()]).collect();
-    news.iter_mut().for_each(|news| news.mark_unchanged());
+    news.iter_mut().for_each(tokio::sync::watch::Receiver::mark_unchanged);
     world.report("A", "1", slots(1));
     world.registry.herald();
     world.registry.herald_readings(world.now);

@@ -11,7 +11,7 @@ use crate::watch::{Batch, Place, Subscription, TakesLong};
 #[derive(Debug)]
 pub enum Reader {
     /// To the log.
-    Log(Box<Subscription>),
+    Log(Subscription),
     /// To a choice.
     View(Box<View>),
 }
@@ -108,12 +108,12 @@ impl Reader {
 
 impl From<Subscription> for Reader {
     fn from(subscription: Subscription) -> Self {
-        Self::Log(Box::new(subscription))
+        Self::Log(subscription)
     }
 }
 
-impl From<View> for Reader {
-    fn from(view: View) -> Self {
-        Self::View(Box::new(view))
+impl From<Box<View>> for Reader {
+    fn from(view: Box<View>) -> Self {
+        Self::View(view)
     }
 }

@@ -160,7 +160,7 @@ impl Prober {
                 self.mark(end.resume_token, end.revision);
             }
             Event::Bookmark(mark) => self.mark(mark.resume_token, mark.revision),
-            Event::Notice(_) => {}
+            Event::Notice(_) | Event::Readings(_) => {}
             Event::GoAway(away) => {
                 if !away.resume_token.is_empty() {
                     self.marked = (self.held.clone(), away.resume_token);

@@ -36,9 +36,9 @@ pub(in crate::grpc) struct Spec {
     pub(super) max_batch: usize,
     pub(super) interval: Duration,
     /// Readings asked for.
-    pub(super) readings: Option<LaneWish>,
+    pub(super) readings: Option<Box<LaneWish>>,
     /// What is told of the selection, when that is not all of it.
-    pub(super) view: Option<View>,
+    pub(super) view: Option<Box<View>>,
 }
 
 /// A subscription as asked for, before it is decided how its stream starts.
@@ -78,7 +78,7 @@ impl Asked {
             window,
             max_batch: max_batch.map_err(Fault::request)?,
             interval,
-            readings: wishes.readings,
+            readings: wishes.readings.map(Box::new),
             view: None,
         };
         Ok(Self { spec, wish, choice: wishes.choice })
@@ -93,7 +93,7 @@ impl Asked {
     pub(super) async fn decide(self, core: &Core) -> Result<Spec, Fault> {
         if let Some(choice) = self.choice {
             let view = View::new(&core.registry, self.spec.selectors.clone(), choice);
-            let view = Some(view.map_err(|_| crowded())?);
+            let view = Some(Box::new(view.map_err(|_| crowded())?));
             return Ok(Spec { opening: Opening::full(), view, ..self.spec });
         }
         let opening = self.wish.decide(&self.spec.selectors, core).await?;

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use self::beside::Beside;
+use self::beside::{Beside, heard};
 use self::collect::Collected;
 pub(super) use self::marks::go_away;
 use super::batch::Waiting;
@@ -348,7 +348,7 @@ impl Watcher {
         match &mut self.subscription {
             Reader::View(view) => view.begin_again(),
             Reader::Log(subscription) => {
-                **subscription = Subscription::new(&self.core.registry, selectors, start);
+                *subscription = Subscription::new(&self.core.registry, selectors, start);
             }
         }
         self.beside.begin_again();
@@ -366,11 +366,12 @@ impl Watcher {
             let due = self.token_wanted.since(self.now.mono);
             self.timer.as_mut().reset(Instant::now() + due);
         }
+        let mut beside = self.beside.news();
         tokio::select! {
             biased;
             () = &mut self.left_alone => {}
             _ = self.news.changed() => {}
-            () = self.beside.news() => {}
+            () = heard(&mut beside), if beside.is_some() => {}
             () = &mut self.timer => {}
         }
     }

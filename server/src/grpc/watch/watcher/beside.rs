@@ -1,5 +1,7 @@
 //! What is told beside the changes: readings of what the client holds.
 
+use std::pin::Pin;
+
 use heureka_proto::served::watch_event::Event;
 use heureka_proto::v1;
 use heureka_registry::{Frame, Lane, LaneWish, Reader};
@@ -9,6 +11,9 @@ use crate::grpc::core::Core;
 
 /// Looks into the lane after which others get their turn: readings of the set may be rare.
 const LOOKS: usize = 16;
+
+/// A wait for reports.
+pub(super) type News<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// Readings to tell, and reports that decide what the client holds.
 #[derive(Default)]
@@ -31,11 +36,11 @@ impl Beside {
     pub(super) fn new(
         core: &Core,
         reader: &Reader,
-        wish: Option<LaneWish>,
+        wish: Option<Box<LaneWish>>,
         selectors: &heureka_model::Selectors,
     ) -> Self {
         let lane = wish.map(|wish| {
-            let lane = Lane::new(&core.registry, selectors, wish, core.now());
+            let lane = Lane::new(&core.registry, selectors, *wish, core.now());
             Box::new(Telling { news: lane.news(), lane, pending: true, turn: false })
         });
         Self { lane, deciding: reader.news() }
@@ -44,9 +49,9 @@ impl Beside {
     /// Whether reports came since the last call that decide what the client holds.
     pub(super) fn heed(&mut self) -> bool {
         if let Some(telling) = &mut self.lane {
-            telling.pending |= heard(&mut telling.news);
+            telling.pending |= is_heard(&mut telling.news);
         }
-        self.deciding.as_mut().is_some_and(heard)
+        self.deciding.as_mut().is_some_and(is_heard)
     }
 
     /// The client was told these changes on the live stream.
@@ -103,17 +108,31 @@ impl Beside {
         self.lane.as_ref().is_some_and(|telling| telling.pending)
     }
 
-    /// Waits for reports that concern the client.
-    pub(super) async fn news(&mut self) {
-        let lane = self.lane.as_mut().map(|telling| &mut telling.news);
-        tokio::select! {
-            () = changed(lane) => {}
-            () = changed(self.deciding.as_mut()) => {}
+    /// Waits for reports that concern the client, where there may be some. In a box, so that all other watchers are no
+    /// larger for it.
+    pub(super) fn news(&mut self) -> Option<News<'_>> {
+        if self.lane.is_none() && self.deciding.is_none() {
+            return None;
         }
+        let (lane, deciding) = (self.lane.as_mut(), self.deciding.as_mut());
+        Some(Box::pin(async move {
+            tokio::select! {
+                () = changed(lane.map(|telling| &mut telling.news)) => {}
+                () = changed(deciding) => {}
+            }
+        }))
     }
 }
 
-fn heard(news: &mut watch::Receiver<u64>) -> bool {
+/// Waits for what is told beside the changes; for ever where nothing is.
+pub(super) async fn heard(news: &mut Option<News<'_>>) {
+    match news {
+        Some(news) => news.await,
+        None => std::future::pending().await,
+    }
+}
+
+fn is_heard(news: &mut watch::Receiver<u64>) -> bool {
     let heard = news.has_changed().unwrap_or_default();
     news.mark_unchanged();
     heard
