@@ -15,7 +15,6 @@ use heureka_model::{Clock as _, Instance, InstanceKey, KeyRef, Now, Registration
 use heureka_proto::peer::v1 as pb;
 use heureka_proto::v1;
 use heureka_proto::v1::discovery_service_client::DiscoveryServiceClient;
-use heureka_proto::v1::registry_service_client::RegistryServiceClient;
 use heureka_registry::{Claim, Origin, RegisterMode, Registry, Seeds, SetOverride, Surface};
 use heureka_server::clock::SystemClock;
 use heureka_server::config::{Config, PeerAddress};
@@ -206,12 +205,10 @@ async fn what_is_reported_to_one_is_told_to_the_watchers_of_another() {
     let [a, b] = &nodes[..] else { panic!() };
     a.register("1");
     until("b has it", async || b.get("1").is_some()).await;
-    let connect = async |node: &Node| {
-        Channel::from_shared(format!("http://{}", node.address)).unwrap().connect().await.unwrap()
-    };
+    until("b answers readers", async || fetch(b.address, "/health/ready").await.0 == 200).await;
     let spec = v1::WatchSpec { readings: Some(v1::ReadingsSpec::default()), ..Default::default() };
     let request = v1::WatchRequest { spec: Some(spec), client_name: String::new() };
-    let watch = DiscoveryServiceClient::new(connect(b).await).watch(request).await.unwrap();
+    let watch = DiscoveryServiceClient::new(channel(b.address).await).watch(request).await.unwrap();
     let told = async {
         let mut watch = watch.into_inner();
         loop {
@@ -227,7 +224,7 @@ async fn what_is_reported_to_one_is_told_to_the_watchers_of_another() {
         gauges: [("load".to_owned(), 0.5)].into(),
     };
     let head = b.core().head();
-    RegistryServiceClient::new(connect(a).await).report(report.clone()).await.unwrap();
+    writer(a.address).await.report(report.clone()).await.unwrap();
     let told = tokio::time::timeout(PATIENCE, told).await.unwrap();
     assert_eq!((&told[0].available, &told[0].gauges), (&report.available, &report.gauges));
     assert_eq!(b.core().head(), head, "a report is no change");

@@ -345,3 +345,62 @@ async fn a_report_lets_an_instance_into_a_watched_set_and_out_of_it() {
     let mut plain = watch(&server, plain).await;
     assert_eq!(begin(event(&mut plain).await), v1::SnapshotMode::Full, "of another selection");
 }
+
+#[tokio::test(start_paused = true)]
+async fn reports_that_decide_gather_as_changes_do() {
+    let server = Server::start().await;
+    server.lasting("web", "1", 8).await;
+    let selector = v1::InstanceSelector {
+        min_available: [("slots".to_owned(), 4)].into(),
+        ..following("web").selectors.remove(0)
+    };
+    let window = Some(prost_types::Duration { seconds: 3, nanos: 0 });
+    let spec = v1::WatchSpec { selectors: vec![selector], coalesce_window: window, ..Default::default() };
+    let mut watch = watch(&server, spec).await;
+    Client::default().read(&mut watch).await;
+    let begun = tokio::time::Instant::now();
+    server.report(report("web", "1", Some(1), None)).await.unwrap();
+    let Event::Changes(left) = event(&mut watch).await else { panic!("no changes") };
+    assert_eq!(watched(&left.changes), [(ChangeType::Removed, "1".into())]);
+    assert!(begun.elapsed() >= Duration::from_secs(3), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_subscriptions_to_one_set_only_the_one_that_asks_is_told_readings() {
+    use v1::watch_many_request::Request;
+    use v1::watch_many_response::Response;
+    let server = Server::start().await;
+    server.lasting("web", "1", 8).await;
+    let request = |request| v1::WatchManyRequest { request: Some(request) };
+    let subscribe = |subscription_id, spec| {
+        request(Request::Subscribe(v1::Subscribe { subscription_id, spec: Some(spec) }))
+    };
+    let interval = Some(seconds(1));
+    let spec = || v1::WatchSpec { bookmark_interval: interval, ..following("web") };
+    let requests = vec![
+        request(Request::Hello(v1::WatchHello::default())),
+        subscribe(1, spec()),
+        subscribe(2, with_readings(spec())),
+        subscribe(3, spec()),
+    ];
+    let requests =
+        futures_util::StreamExt::chain(futures_util::stream::iter(requests), futures_util::stream::pending());
+    let mut stream = server.reader().watch_many(requests).await.unwrap().into_inner();
+    let (mut marks, mut told, mut reported) = ([0; 3], Vec::new(), false);
+    while marks.iter().any(|marks| *marks < 4) {
+        let response = stream.message().await.unwrap().unwrap();
+        let Some(Response::Event(event)) = response.response else { panic!("{response:?}") };
+        match event.event.unwrap() {
+            Event::Bookmark(_) => {
+                marks[response.subscription_id as usize - 1] += 1;
+                // Those that are up to date may share what they are told by now.
+                if !std::mem::replace(&mut reported, marks.iter().all(|marks| *marks >= 2)) && reported {
+                    server.report(report("web", "1", Some(5), None)).await.unwrap();
+                }
+            }
+            Event::Readings(_) => told.push(response.subscription_id),
+            _ => {}
+        }
+    }
+    assert_eq!(told, [2]);
+}

@@ -117,7 +117,7 @@ impl Wish {
 }
 
 /// A start with the whole set, unless so many wait for their turn that it is better to come later.
-fn everything(core: &Core) -> Result<Opening, Fault> {
+pub(super) fn everything(core: &Core) -> Result<Opening, Fault> {
     let waiting = core.turns.waiting();
     if waiting < core.limits.waiting {
         return Ok(Opening::full());

@@ -7,7 +7,7 @@ use heureka_proto::convert::duration;
 use heureka_proto::v1::{StartMode, WatchSpec};
 use heureka_registry::{Choice, LaneWish, View};
 
-use super::opening::{Opening, Wish};
+use super::opening::{Opening, Wish, everything};
 use super::wishes::Wishes;
 use crate::grpc::core::Core;
 use crate::grpc::lists::{bounded_size, set};
@@ -94,7 +94,7 @@ impl Asked {
         if let Some(choice) = self.choice {
             let view = View::new(&core.registry, self.spec.selectors.clone(), choice);
             let view = Some(Box::new(view.map_err(|_| crowded())?));
-            return Ok(Spec { opening: Opening::full(), view, ..self.spec });
+            return Ok(Spec { opening: everything(core)?, view, ..self.spec });
         }
         let opening = self.wish.decide(&self.spec.selectors, core).await?;
         Ok(Spec { opening, ..self.spec })

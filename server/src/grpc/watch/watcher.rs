@@ -249,9 +249,7 @@ impl Watcher {
         if now >= self.token_due {
             return Some(Ok(self.bookmark().await));
         }
-        if self.beside.heed() {
-            self.at_head = false;
-        }
+        self.beside.heed();
         if let Some(readings) = self.beside.between(&self.core, &self.subscription) {
             return Some(Ok(readings));
         }
@@ -302,7 +300,7 @@ impl Watcher {
 
     /// Whether the core would have nothing to add.
     fn has_told_all(&self, last: u64) -> bool {
-        self.at_head && self.left.is_empty() && self.told >= last
+        self.at_head && self.left.is_empty() && self.told >= last && !self.beside.is_undecided()
     }
 
     /// Until when changes gather, where the client wants that and the first of them has just come.

@@ -21,6 +21,8 @@ pub(super) struct Beside {
     lane: Option<Box<Telling>>,
     /// Wakes for reports that decide.
     deciding: Option<watch::Receiver<u64>>,
+    /// Reports came since the client's set was read last.
+    undecided: bool,
 }
 
 struct Telling {
@@ -43,15 +45,25 @@ impl Beside {
             let lane = Lane::new(&core.registry, selectors, *wish, core.now());
             Box::new(Telling { news: lane.news(), lane, pending: true, turn: false })
         });
-        Self { lane, deciding: reader.news() }
+        Self { lane, deciding: reader.news(), undecided: false }
     }
 
-    /// Whether reports came since the last call that decide what the client holds.
-    pub(super) fn heed(&mut self) -> bool {
+    /// Hears of reports that came since the last call.
+    pub(super) fn heed(&mut self) {
         if let Some(telling) = &mut self.lane {
             telling.pending |= is_heard(&mut telling.news);
         }
-        self.deciding.as_mut().is_some_and(is_heard)
+        self.undecided |= self.deciding.as_mut().is_some_and(is_heard);
+    }
+
+    /// Whether reports came that may change what the client holds.
+    pub(super) fn is_undecided(&self) -> bool {
+        self.undecided
+    }
+
+    /// The client's set is about to be read.
+    pub(super) fn decide(&mut self) {
+        self.undecided = false;
     }
 
     /// The client was told these changes on the live stream.

@@ -36,6 +36,7 @@ impl Watcher {
         let core = self.core.clone();
         // Whoever reads a set or is far behind waits for a turn: what happens now comes first.
         let _turn = if self.at_head { None } else { Some(core.turns.take().await) };
+        self.beside.decide();
         let mut batch = Batch::new(self.spec.max_batch);
         for _ in 0..READS {
             self.fill(&mut batch);
