@@ -51,6 +51,7 @@ fn hear(set: usize, event: Event, book: &Book, recorder: &Recorder) {
             );
             book.flock[set].remove(key);
         }
-        Event::Synced { .. } | Event::Preserving(_) => {}
+        // What says nothing of the set.
+        _ => {}
     }
 }
