@@ -35,13 +35,14 @@ const AS_BYTES: [(&str, &[&str]); 5] = [
 ];
 
 /// Entries of frames between servers, read one at a time, so that a damaged one harms no other.
-const PEER_AS_BYTES: [(&str, &[&str]); 6] = [
+const PEER_AS_BYTES: [(&str, &[&str]); 7] = [
     ("Records", &["records"]),
     ("Renewals", &["bindings"]),
     ("Want", &["keys"]),
     ("Probe", &["keys"]),
     ("Summary", &["buckets"]),
     ("Versions", &["versions"]),
+    ("Reports", &["reports"]),
 ];
 
 /// Those messages and what holds them on the side of the server; all others are the same on both sides.

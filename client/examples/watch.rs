@@ -28,6 +28,7 @@ fn line(event: &Event) -> String {
             None => format!("REMOVED {}", last.instance.key),
         },
         Event::Synced { instances } => format!("SYNCED {instances} instances"),
+        Event::Reading(reading) => format!("READING {} {:?}", reading.key, reading.report),
         Event::Preserving(true) => "PRESERVING lapsed leases are held back".to_owned(),
         Event::Preserving(false) => "PRESERVING ended".to_owned(),
     }

@@ -83,7 +83,7 @@ impl Cache {
             progress: watch::Sender::new(Progress::default()),
         });
         let view = View::holding(calls.settings.snapshot_hold);
-        let feed = follow(Watcher::new(calls, selectors, view), shared.clone());
+        let feed = follow(Watcher::new(calls, selectors.into(), view), shared.clone());
         Self { shared, _feed: Arc::new(Feed(tokio::spawn(feed).abort_handle())) }
     }
 

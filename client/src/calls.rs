@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use heureka_model::{InstanceKey, LeaseTerms, Status, Version};
+use heureka_model::{InstanceKey, LeaseTerms, Report, Status, Version};
 use heureka_proto::convert::{duration, status};
 use heureka_proto::v1;
 use heureka_proto::v1::registry_service_client::RegistryServiceClient;
@@ -95,6 +95,23 @@ impl<T: Transport> Calls<T> {
         })
     }
 
+    /// Reports on one server, and on another when that one cannot answer and there is one that may; time in which
+    /// readers hear of one report.
+    pub(crate) async fn report(&self, key: &InstanceKey, report: Report) -> Result<Duration, Error> {
+        let message = v1::ReportRequest {
+            key: Some(key.clone().into()),
+            available: report.available,
+            gauges: report.gauges,
+        };
+        let until = self.deadline();
+        let mut answer = self.report_once(message.clone(), until).await;
+        if answer.as_ref().is_err_and(is_servers_fault) && self.has_another(until) {
+            answer = self.report_once(message, until).await;
+        }
+        let interval = answer?.min_interval.unwrap_or_default();
+        Ok(duration("min_interval", &interval)?)
+    }
+
     /// Cancels on one server after the other until one answers; whether the instance was there.
     pub(crate) async fn cancel(&self, key: &InstanceKey) -> Result<bool, Error> {
         let mut answer = self.cancel_raised(key).await;
@@ -127,6 +144,11 @@ impl<T: Transport> Calls<T> {
         let message = v1::RenewRequest { key: Some(key.clone().into()), writer, status: 0 };
         let request = request(message, until);
         self.once(until, |mut registry| async move { registry.renew(request).await }).await
+    }
+
+    async fn report_once(&self, message: v1::ReportRequest, until: Instant) -> Answer<v1::ReportResponse> {
+        let request = request(message, until);
+        self.once(until, |mut registry| async move { registry.report(request).await }).await
     }
 
     /// Whether a server is left that may be called now, and time to do so.

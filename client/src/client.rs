@@ -8,7 +8,7 @@ use tonic::transport::Channel;
 use crate::calls::Calls;
 use crate::servers::Servers;
 use crate::transport::lazy_channel;
-use crate::{Cache, Error, InstanceSelector, Lease, Settings, Transport, Watch, WatchMany};
+use crate::{Cache, Error, InstanceSelector, Lease, Settings, Transport, Watch, WatchMany, WatchOptions};
 
 /// A client of one registry, whichever of its servers answers.
 ///
@@ -83,7 +83,12 @@ impl<T: Transport> Client<T> {
 
     /// Every change of the instances that one of `selectors` matches; without any, of the whole default namespace.
     pub fn watch(&self, selectors: Vec<InstanceSelector>) -> Watch {
-        Watch::new(self.calls.clone(), selectors)
+        self.watch_with(selectors.into())
+    }
+
+    /// The same with readings beside the changes, or of a choice of the instances that the server makes.
+    pub fn watch_with(&self, options: WatchOptions) -> Watch {
+        Watch::new(self.calls.clone(), options)
     }
 
     /// Every change of many sets of instances on one stream, which begins with none.

@@ -1,8 +1,11 @@
 //! A registration that this process keeps.
 
+use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
-use heureka_model::{Instance, InstanceKey, LeaseTerms, Status, Version};
+use heureka_model::{Instance, InstanceKey, LeaseTerms, Report, Status, Version};
 use heureka_proto::v1;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -32,7 +35,13 @@ pub struct Lease {
     wish: watch::Sender<Wish>,
     state: watch::Receiver<LeaseState>,
     outcome: watch::Receiver<Option<Outcome>>,
+    desk: Desk,
 }
+
+/// Where reports go.
+struct Desk(Box<dyn Fn(InstanceKey, Report) -> Reporting + Send + Sync>);
+
+type Reporting = Pin<Box<dyn Future<Output = Result<Duration, Error>> + Send>>;
 
 /// What is known of a lease.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,9 +89,10 @@ impl Lease {
             fault: None,
         };
         let (wish, wished) = watch::channel(Wish::Status(status));
+        let desk = Desk::of(calls.clone());
         let (keeper, state, outcome) = Keeper::new(calls, instance, key.clone(), wished, state);
         tokio::spawn(keeper.run());
-        Ok(Self { key, wish, state, outcome })
+        Ok(Self { key, wish, state, outcome, desk })
     }
 
     /// Key of the instance.
@@ -101,6 +111,19 @@ impl Lease {
             }
             news
         });
+    }
+
+    /// Tells what the instance has free and how it is, beside its record: what changes too often to be registered.
+    /// The report takes the place of the one before. Readers hear of one in the time that this returns; reporting
+    /// more often brings nothing.
+    ///
+    /// It is sent once, to another server where one cannot answer, and not again: the next report makes up for it.
+    ///
+    /// # Errors
+    /// As `docs/errors.md` says: above all `INVALID_REQUEST` with the field at fault, and `LEASE_NOT_FOUND` from a
+    /// server that does not know the instance yet.
+    pub async fn report(&self, report: Report) -> Result<Duration, Error> {
+        (self.desk.0)(self.key.clone(), report).await
     }
 
     /// Removes the instance; whether a server still held it. The answer to the call under way, if any, is waited
@@ -127,5 +150,20 @@ impl Lease {
     #[must_use]
     pub fn states(&self) -> WatchStream<LeaseState> {
         WatchStream::new(self.state.clone())
+    }
+}
+
+impl Desk {
+    fn of<T: Transport>(calls: Arc<Calls<T>>) -> Self {
+        Self(Box::new(move |key, report| {
+            let calls = calls.clone();
+            Box::pin(async move { calls.report(&key, report).await })
+        }))
+    }
+}
+
+impl fmt::Debug for Desk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Desk").finish_non_exhaustive()
     }
 }

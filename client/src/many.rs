@@ -13,7 +13,7 @@ use futures_util::stream::unfold;
 use tokio_stream::Stream;
 
 use crate::calls::Calls;
-use crate::{Error, Event, InstanceSelector, Transport};
+use crate::{Error, Event, Transport, WatchOptions};
 use engine::Engine;
 use orders::Orders;
 
@@ -64,9 +64,10 @@ impl WatchMany {
         self.subscriptions.clone()
     }
 
-    /// Adds the instances that one of `selectors` matches; without any, the whole default namespace.
-    pub fn subscribe(&self, selectors: Vec<InstanceSelector>) -> SubscriptionId {
-        self.subscriptions.subscribe(selectors)
+    /// Adds a set: selectors, of which one has to match, or [`WatchOptions`] that ask for more. The default is the whole
+    /// default namespace.
+    pub fn subscribe(&self, options: impl Into<WatchOptions>) -> SubscriptionId {
+        self.subscriptions.subscribe(options)
     }
 
     /// Ends a subscription. Events of it that are on their way are not delivered any more; one that has ended is left
@@ -78,8 +79,8 @@ impl WatchMany {
 
 impl Subscriptions {
     /// As [`WatchMany::subscribe`].
-    pub fn subscribe(&self, selectors: Vec<InstanceSelector>) -> SubscriptionId {
-        self.0.subscribe(selectors)
+    pub fn subscribe(&self, options: impl Into<WatchOptions>) -> SubscriptionId {
+        self.0.subscribe(options.into())
     }
 
     /// As [`WatchMany::unsubscribe`].

@@ -10,7 +10,7 @@ use heureka_model::{Instance, InstanceKey, LeaseTimes, Overlay, Registration, Ve
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-pub(crate) use desk::{Call, Desk};
+pub(crate) use desk::{Call, Desk, REPORTS};
 pub(crate) use many::{ManyScript, Told, event_of};
 pub(crate) use script::{Script, begin, bookmark, change, end, item, put, told_by};
 

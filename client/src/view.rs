@@ -6,13 +6,14 @@
 mod behind;
 mod building;
 mod heard;
+mod known;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use heureka_model::{InstanceKey, Invalid, Registration, RemovalReason, SetDigest};
+use heureka_model::{InstanceKey, Invalid, Reading, Registration, RemovalReason};
 use heureka_proto::convert::duration;
 use heureka_proto::v1;
 use heureka_proto::v1::watch_event::Event as Wire;
@@ -30,10 +31,6 @@ const MISMATCHES: u32 = 2;
 /// How long what is known counts for more than what a server tells, when that is older. A server that lags follows
 /// sooner; one that does not has forgotten something that nobody else remembers either.
 const TRUSTED: Duration = Duration::from_mins(10);
-
-/// Applications of which a server is told what is held: some dozen kilobytes. With more of them a server that cannot
-/// resume tells everything.
-const MAX_DIGESTS: usize = 1000;
 
 /// What a watch tells.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,6 +51,10 @@ pub enum Event {
         /// Instances in the set.
         instances: usize,
     },
+    /// What is known of an instance of the set beside its record, as of now: its newest report, and whether it is
+    /// overdue. Takes the place of the one before; comes again after every reconnect, as the server has it. Only for
+    /// watches that ask for it.
+    Reading(Reading),
     /// The server holds lapsed leases back (true), or removes them again (false).
     Preserving(bool),
 }
@@ -113,21 +114,7 @@ impl View {
 
     /// What the server told of each application; nothing when that is too much to tell, or nothing at all.
     pub(crate) fn known(&self) -> Vec<v1::AppDigest> {
-        let mut digests: BTreeMap<(&str, &str), SetDigest> = BTreeMap::new();
-        for member in self.told() {
-            let key = &member.instance.key;
-            let digest = digests.entry((&key.namespace, &key.app)).or_default();
-            digest.add(member.hash(), member.status());
-        }
-        if digests.len() > MAX_DIGESTS {
-            return Vec::new();
-        }
-        let known = |((namespace, app), digest): ((&str, &str), SetDigest)| v1::AppDigest {
-            namespace: namespace.to_owned(),
-            app: app.to_owned(),
-            digest: Some(v1::SetDigest { status_counts: Vec::new(), ..digest.into() }),
-        };
-        digests.into_iter().map(known).collect()
+        known::digests(self.told())
     }
 
     /// What the server has, as far as it told.
@@ -187,6 +174,16 @@ impl View {
                 events.extend(preserving(notice.kind()).map(Event::Preserving));
                 Ok(Next::Read)
             }
+            Wire::Readings(told) => {
+                for reading in told.readings {
+                    let reading = Reading::try_from(reading)?;
+                    // Of what is not held, or not yet, nobody asked.
+                    if self.held.holds(&reading.key) {
+                        events.push_back(Event::Reading(reading));
+                    }
+                }
+                Ok(Next::Read)
+            }
             Wire::GoAway(away) => Ok(self.leave(away)),
         }
     }
@@ -215,7 +212,12 @@ impl View {
                 self.behind.forget(&heard.key);
                 let last = self.held.remove(&heard.key);
                 events.extend(last.map(|last| Event::Removed { last, reason: heard.reason }));
-                self.removed.note(heard.key, heard.version, now);
+                if heard.reason == Some(RemovalReason::FilteredOut) {
+                    // It lives, and a choice may bring it back as it was.
+                    self.removed.note_missing(heard.key, heard.version, now);
+                } else {
+                    self.removed.note(heard.key, heard.version, now);
+                }
             }
         }
     }

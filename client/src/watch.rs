@@ -20,7 +20,7 @@ use crate::calls::Calls;
 use crate::error::{is_servers_fault, retry_after};
 use crate::servers::Pick;
 use crate::view::{Next, View};
-use crate::{Error, Event, InstanceSelector, Settings, Transport};
+use crate::{Error, Event, Settings, Transport, WatchOptions};
 
 /// Most that the server may send in one message, with room for its own growth.
 pub(crate) const MAX_MESSAGE: usize = 4 << 20;
@@ -42,8 +42,8 @@ pub(crate) const LONGEST_TOLD: Duration = Duration::from_mins(5);
 pub struct Watch(Pin<Box<dyn Stream<Item = Result<Event, Error>> + Send>>);
 
 impl Watch {
-    pub(crate) fn new<T: Transport>(calls: Arc<Calls<T>>, selectors: Vec<InstanceSelector>) -> Self {
-        let watcher = Watcher::new(calls, selectors, View::default());
+    pub(crate) fn new<T: Transport>(calls: Arc<Calls<T>>, options: WatchOptions) -> Self {
+        let watcher = Watcher::new(calls, options, View::default());
         Self(Box::pin(unfold(watcher, |mut watcher| async move {
             let event = watcher.next().await?;
             Some((event, watcher))
@@ -68,7 +68,7 @@ impl fmt::Debug for Watch {
 /// One watch after the other, on whichever server answers.
 pub(crate) struct Watcher<T> {
     calls: Arc<Calls<T>>,
-    selectors: Vec<InstanceSelector>,
+    options: WatchOptions,
     pub(crate) view: View,
     backoff: Backoff,
     stream: Option<(Pick, Streaming<v1::WatchResponse>)>,
@@ -81,10 +81,10 @@ pub(crate) struct Watcher<T> {
 }
 
 impl<T: Transport> Watcher<T> {
-    pub(crate) fn new(calls: Arc<Calls<T>>, selectors: Vec<InstanceSelector>, view: View) -> Self {
+    pub(crate) fn new(calls: Arc<Calls<T>>, options: WatchOptions, view: View) -> Self {
         let (backoff, wait, told) = (Backoff::default(), Duration::ZERO, VecDeque::new());
         let opened = Instant::now();
-        Self { calls, selectors, view, backoff, stream: None, opened, wait, told, over: false }
+        Self { calls, options, view, backoff, stream: None, opened, wait, told, over: false }
     }
 
     async fn next(&mut self) -> Option<Result<Event, Error>> {
@@ -145,7 +145,7 @@ impl<T: Transport> Watcher<T> {
 
     fn request(&self) -> v1::WatchRequest {
         let settings = &self.calls.settings;
-        let spec = spec(&self.selectors, &self.view, settings);
+        let spec = spec(&self.options, &self.view, settings);
         v1::WatchRequest { spec: Some(spec), client_name: settings.client_name.clone() }
     }
 
@@ -210,13 +210,12 @@ impl<T: Transport> Watcher<T> {
 }
 
 /// What is asked for by whoever holds this already.
-pub(crate) fn spec(selectors: &[InstanceSelector], view: &View, settings: &Settings) -> v1::WatchSpec {
+pub(crate) fn spec(options: &WatchOptions, view: &View, settings: &Settings) -> v1::WatchSpec {
     v1::WatchSpec {
-        selectors: selectors.to_vec(),
         resume_token: view.token(),
         known_digests: view.known(),
         bookmark_interval: Some(wire_duration(settings.bookmark_interval)),
-        ..Default::default()
+        ..options.spec()
     }
 }
 

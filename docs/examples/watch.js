@@ -43,6 +43,8 @@ class View {
   // A whole set on its way; look-ups would go on with `held` until it is complete.
   building = null;
   token = Buffer.alloc(0);
+  // Whether a digest of the server agreed since the last news.
+  proved = false;
   mismatches = 0;
   // The next whole set is taken as it is told.
   doubted = false;
@@ -54,6 +56,7 @@ class View {
     const content = event[event.event];
     switch (event.event) {
       case 'snapshot_begin':
+        this.proved = false;
         this.building = content.mode === 'SNAPSHOT_MODE_FULL' ? new Map() : null;
         return null;
       case 'changes':
@@ -106,6 +109,8 @@ class View {
       for (const { key, version } of this.held.values()) own = (own + instanceHash(key, version)) & M;
       const equal = own === BigInt(digest.hash) && String(this.held.size) === digest.instance_count;
       this.mismatches = equal ? 0 : this.mismatches + 1;
+      if (!equal || !this.proved) console.log(equal ? 'PROVED' : 'UNEQUAL', this.held.size);
+      this.proved = equal;
     }
     if (this.mismatches === 0 && performance.now() - this.opened >= INTERVAL) this.wait = 100;
     if (this.mismatches < 2) return null;
@@ -123,6 +128,7 @@ class View {
   }
 
   show(before, now) {
+    this.proved = false;
     const word = !now ? 'REMOVED' : before ? 'MODIFIED' : 'ADDED';
     const { key, status } = now ?? before;
     // A number is a status of a later server.

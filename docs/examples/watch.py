@@ -43,6 +43,8 @@ class View:
         # A whole set on its way; look-ups would go on with `held` until it is complete.
         self.building = None
         self.token = b""
+        # Whether a digest of the server agreed since the last news.
+        self.proved = False
         self.mismatches = 0
         # The next whole set is taken as it is told.
         self.doubted = False
@@ -53,6 +55,7 @@ class View:
         """Takes one event in. How long to wait at most, when it asks for another stream."""
         kind = event.WhichOneof("event")
         if kind == "snapshot_begin":
+            self.proved = False
             full = event.snapshot_begin.mode == discovery.SNAPSHOT_MODE_FULL
             self.building = {} if full else None
         elif kind == "changes":
@@ -99,6 +102,9 @@ class View:
             own = sum(instance_hash(*key, *parts(one.version)) for key, one in self.held.items()) & M
             equal = (own, len(self.held)) == (mark.digest.hash, mark.digest.instance_count)
             self.mismatches = 0 if equal else self.mismatches + 1
+            if not (equal and self.proved):
+                print("PROVED" if equal else "UNEQUAL", len(self.held), flush=True)
+            self.proved = equal
         if self.mismatches == 0 and time.monotonic() - self.opened >= INTERVAL:
             self.wait = 0.1
         if self.mismatches < 2:
@@ -112,6 +118,7 @@ class View:
         return max(wait, told)
 
     def show(self, key, before, now):
+        self.proved = False
         word = "REMOVED" if now is None else "ADDED" if before is None else "MODIFIED"
         number = (now or before).status
         known = number in instances.InstanceStatus.values()

@@ -189,6 +189,11 @@ impl Bounded for v1::WatchManyRequest {
     ];
 }
 
+impl Bounded for v1::ReportRequest {
+    const LISTS: &'static [List] =
+        &[List { field: "available", path: &[2] }, List { field: "gauges", path: &[3] }];
+}
+
 /// Lists of a frame between servers, seen from the message that holds it.
 const FRAME_LISTS: &[List] = &[
     List { field: "frame.hello.capabilities", path: &[1, 1, 5] },
@@ -202,6 +207,7 @@ const FRAME_LISTS: &[List] = &[
     List { field: "frame.state.connected", path: &[1, 7, 7] },
     List { field: "frame.summary.buckets", path: &[1, 10, 1] },
     List { field: "frame.versions.versions", path: &[1, 14, 1] },
+    List { field: "frame.reports.reports", path: &[1, 15, 1] },
 ];
 
 impl Bounded for peer::v1::ReplicateRequest {
@@ -226,7 +232,7 @@ without_lists! {
 without_lists! {
     RegisterResponse BatchRegisterResponse RenewResponse BatchRenewResponse CancelResponse
     SetStatusOverrideResponse ClearStatusOverrideResponse UpdateMetadataResponse
-    GetInstanceResponse ListInstancesResponse ListApplicationsResponse WatchResponse
+    ReportResponse GetInstanceResponse ListInstancesResponse ListApplicationsResponse WatchResponse
     WatchManyResponse
 }
 

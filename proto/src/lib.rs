@@ -11,6 +11,7 @@ pub mod listed;
 /// Package `heureka.registry.v1`.
 #[expect(
     unused_qualifications,
+    clippy::large_enum_variant,
     clippy::allow_attributes,
     clippy::allow_attributes_without_reason,
     reason = "generated code"

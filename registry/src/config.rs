@@ -28,6 +28,8 @@ pub struct Config {
     /// Other servers may have heard from an instance later: a lapsed lease is removed one tick after it was found,
     /// and they are asked meanwhile.
     pub asks_peers: bool,
+    /// Time in which readers are told of one report of an instance.
+    pub report_interval: Duration,
 }
 
 /// When lapsed leases are held back.
@@ -79,6 +81,7 @@ impl Default for Config {
             max_bytes: 4 << 30,
             preservation: Preservation::default(),
             asks_peers: false,
+            report_interval: Duration::from_secs(1),
         }
     }
 }

@@ -27,6 +27,7 @@ mod origin;
 mod overrides;
 mod pauses;
 mod preservation;
+mod readings;
 mod reads;
 mod record;
 mod register;
@@ -42,6 +43,7 @@ mod sync;
 mod tests;
 mod tick;
 mod timers;
+mod views;
 mod watch;
 
 pub use app_cache::{AppCache, AppMark, LIST_AGE_MAX};
@@ -50,10 +52,12 @@ pub use error::Refused;
 pub use events::{Cause, Event};
 pub use log::Told;
 pub use origin::{Origin, Surface};
+pub use readings::{Gauges, Lane, LaneWish};
 pub use registry::Registry;
 pub use replication::{Adoption, Content, KeyState, Merged, OwnerState};
 pub use request::{
     AppSummary, Application, Beat, Cancelled, Claim, Delta, Entry, MetadataPatch, Page, RegisterMode,
     Registered, Renewed, SetOverride, Stats, Writer,
 };
-pub use watch::{AppDigest, AppNames, Batch, Frame, Start, Subscription, TakesLong};
+pub use views::{Best, By, Choice, Reader, Subset, View};
+pub use watch::{AppDigest, Batch, Extent, Frame, Place, Start, Subscription, TakesLong, ToldApps};

@@ -80,8 +80,10 @@ impl Registry {
             let begun =
                 after.filter(|after| *after.app == *app.name && *after.namespace == *app.namespace.name);
             let sorted = self.by_id(&app, begun.map(|after| after.id.as_str()), now);
-            let matching =
-                sorted.into_iter().map(|entry| entry.registration()).filter(|found| selectors.matches(found));
+            let matching = sorted
+                .into_iter()
+                .map(|entry| entry.registration())
+                .filter(|found| self.selects(selectors, found));
             instances.extend(matching.take(max.saturating_add(1) - instances.len()));
             if instances.len() > max {
                 break;
@@ -91,6 +93,15 @@ impl Registry {
         instances.truncate(max);
         let next = instances.last().filter(|_| more).map(|last| last.instance.key.clone());
         Page { instances, next, revision }
+    }
+
+    /// Whether an instance of this moment qualifies, by what it reported as well.
+    fn selects(&self, selectors: &Selectors, found: &Registration) -> bool {
+        if !selectors.has_numbers() {
+            return selectors.matches(found);
+        }
+        let report = self.reported(found.instance.key.as_ref());
+        selectors.matches_reported(found, report.as_ref().map(|(report, _)| &**report))
     }
 
     /// The Eureka delta: what changed within the window, and the counts of that very moment.

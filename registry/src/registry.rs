@@ -15,12 +15,14 @@ use crate::events::{Event, Events};
 use crate::leases::{LeaseView, Sign};
 use crate::log::{History, Log};
 use crate::pauses::LeaseClock;
+use crate::readings::Readings;
 use crate::record::{Life, Record, Usage};
 use crate::replication::{Acks, Covered};
 use crate::seeded::{self, Bug, planted};
 use crate::store::{Apps, Index, KeyHash, Slots};
 use crate::tick::Ticker;
 use crate::timers::Timers;
+use crate::views::Pools;
 use crate::watch::{Horizon, Interests};
 use crate::{Config, Origin, Refused, Removals, Seeds};
 
@@ -45,6 +47,8 @@ pub struct Registry {
     pub(crate) covered: Mutex<Covered>,
     pub(crate) horizon: Mutex<Horizon>,
     pub(crate) interests: Arc<Interests>,
+    pub(crate) readings: Readings,
+    pub(crate) pools: Arc<Pools>,
     pub(crate) acks: Acks,
     pub(crate) early: Early,
     /// Revision of the last change that did not come from a peer.
@@ -121,6 +125,8 @@ impl Registry {
             covered: Mutex::default(),
             horizon: Mutex::default(),
             interests: Arc::default(),
+            readings: Readings::default(),
+            pools: Arc::default(),
             acks: Acks::default(),
             early: Early::default(),
             entered: AtomicU64::new(0),

@@ -74,6 +74,7 @@ impl Registry {
         self.keep_appointments(now);
         self.forget_surplus(now);
         self.drop_void();
+        self.look_at_readings(now);
     }
 
     fn sweep(&self, ticker: &mut Ticker, now: Now) {

@@ -14,6 +14,8 @@ use axum::body::Body;
 use heureka_model::{Clock as _, Instance, InstanceKey, KeyRef, Now, Registration, Status as InstanceStatus};
 use heureka_proto::peer::v1 as pb;
 use heureka_proto::v1;
+use heureka_proto::v1::discovery_service_client::DiscoveryServiceClient;
+use heureka_proto::v1::registry_service_client::RegistryServiceClient;
 use heureka_registry::{Claim, Origin, RegisterMode, Registry, Seeds, SetOverride, Surface};
 use heureka_server::clock::SystemClock;
 use heureka_server::config::{Config, PeerAddress};
@@ -196,6 +198,39 @@ async fn what_is_written_to_one_is_read_from_all() {
     let series = "heureka_peer_connected{peer=\"b\"}";
     assert_eq!(metric(a.address, series).await, Some(1.0));
     assert!(metric(a.address, "heureka_peer_frames_sent_total{peer=\"b\"}").await.unwrap() > 0.0);
+}
+
+#[tokio::test]
+async fn what_is_reported_to_one_is_told_to_the_watchers_of_another() {
+    let nodes = mesh(2).await;
+    let [a, b] = &nodes[..] else { panic!() };
+    a.register("1");
+    until("b has it", async || b.get("1").is_some()).await;
+    let connect = async |node: &Node| {
+        Channel::from_shared(format!("http://{}", node.address)).unwrap().connect().await.unwrap()
+    };
+    let spec = v1::WatchSpec { readings: Some(v1::ReadingsSpec::default()), ..Default::default() };
+    let request = v1::WatchRequest { spec: Some(spec), client_name: String::new() };
+    let watch = DiscoveryServiceClient::new(connect(b).await).watch(request).await.unwrap();
+    let told = async {
+        let mut watch = watch.into_inner();
+        loop {
+            let event = watch.message().await.unwrap().unwrap().event.unwrap().event.unwrap();
+            if let v1::watch_event::Event::Readings(told) = event {
+                return told.readings;
+            }
+        }
+    };
+    let report = v1::ReportRequest {
+        key: Some(key("1").into()),
+        available: [("slots".to_owned(), 3)].into(),
+        gauges: [("load".to_owned(), 0.5)].into(),
+    };
+    let head = b.core().head();
+    RegistryServiceClient::new(connect(a).await).report(report.clone()).await.unwrap();
+    let told = tokio::time::timeout(PATIENCE, told).await.unwrap();
+    assert_eq!((&told[0].available, &told[0].gauges), (&report.available, &report.gauges));
+    assert_eq!(b.core().head(), head, "a report is no change");
 }
 
 #[tokio::test]

@@ -10,8 +10,8 @@ from harness import PATIENCE, check, require, seen, suite, until
 LANGUAGES = ("py", "js")
 #: Until an owner renews, and so hears that its server was replaced.
 RENEWAL = 30
-#: All that a watch may print: changes, whole sets, and that the server could not be reached.
-PRINTED = re.compile(r"(ADDED|MODIFIED|REMOVED) [A-Z]+/\S+ UP|SYNCED \d+|UNAVAILABLE .*")
+#: All that a watch may print: changes, whole sets, that a digest agrees, and that the server could not be reached.
+PRINTED = re.compile(r"(ADDED|MODIFIED|REMOVED) [A-Z]+/\S+ UP|(SYNCED|PROVED) \d+|UNAVAILABLE .*")
 REST_OWNER = "BILLING/n7:billing:9100"
 
 
@@ -38,6 +38,11 @@ def main(server, watchers, start):
             printed = watch.printed[since[watch] :]
             require(not any(line.startswith("SYNCED") for line in printed), f"{watch.name} began again: {printed}")
 
+    def all_prove(count, since):
+        """What each holds is what the server says that it holds; of the narrow ones, nothing of BILLING."""
+        for watch in wide + narrow:
+            watch.prints(f"PROVED {count[watch in narrow]}", since[watch])
+
     def marks():
         """How much each has printed so far."""
         return {program: len(program.printed) for program in wide + narrow + owners}
@@ -56,8 +61,8 @@ def main(server, watchers, start):
             wide.append(start(f"watch.{language}", server.address, kind=Example))
             narrow.append(start(f"watch.{language}", server.address, "SHIPPING", kind=Example))
         for watch in wide + narrow:
-            watch.prints("SYNCED ")
-            whole = [f"ADDED {REST_OWNER} UP", "SYNCED 1"] if watch in wide else ["SYNCED 0"]
+            watch.prints("PROVED ")
+            whole = [f"ADDED {REST_OWNER} UP", "SYNCED 1", "PROVED 1"] if watch in wide else ["SYNCED 0", "PROVED 0"]
             require(watch.printed == whole, watch.printed)
 
     with check("serve.py and serve.js register, and the watches print ADDED"):
@@ -66,9 +71,10 @@ def main(server, watchers, start):
         for one in owners:
             one.registers()
             all_print("ADDED", one.key, before)
+        all_prove((3, 1), before)
         told_live(before)
 
-    with check("after a drain and an empty server on the same address they print REMOVED, and what is new"):
+    with check("after a drain and an empty server on the same address they print REMOVED and what is new, and prove it"):
         drained = marks()
         server.restart("TERM")
         for key in [REST_OWNER, *(one.key for one in owners)]:
@@ -76,6 +82,7 @@ def main(server, watchers, start):
         replaced = marks()
         register(server)
         all_print("ADDED", REST_OWNER, replaced)
+        all_prove((1, 0), drained)
 
     with check("and after a crash likewise"):
         crashed = marks()
@@ -83,11 +90,13 @@ def main(server, watchers, start):
         all_print("REMOVED", REST_OWNER, crashed)
         for watch in wide + narrow:
             watch.prints("SYNCED ", crashed[watch])
+        all_prove((0, 0), crashed)
 
-    with check("the owners register again when they renew, and the watches print ADDED"):
+    with check("the owners register again when they renew, and the watches print ADDED and prove what they hold"):
         for one in owners:
             one.registers(crashed[one], RENEWAL + PATIENCE)
             all_print("ADDED", one.key, crashed)
+        all_prove((2, 1), crashed)
 
     with check("an owner ended with Ctrl-C cancels, and the watches print REMOVED"):
         before = marks()

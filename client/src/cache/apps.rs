@@ -100,7 +100,7 @@ impl Apps {
             let (registration, stays) = match event {
                 Event::Added(now) | Event::Modified(now) => (now, true),
                 Event::Removed { last, .. } => (last, false),
-                Event::Synced { .. } | Event::Preserving(_) => continue,
+                Event::Synced { .. } | Event::Preserving(_) | Event::Reading(_) => continue,
             };
             let key = &registration.instance.key;
             let app = edits.entry(AppName::of(key).to_text()).or_default();

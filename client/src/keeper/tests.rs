@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use heureka_model::Instance;
+use heureka_model::{Instance, Report};
 use tokio_stream::StreamExt as _;
 use tonic::Code;
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 use super::*;
 use crate::servers::Servers;
-use crate::testing::{Call, Desk, key, refusal};
+use crate::testing::{Call, Desk, REPORTS, key, refusal};
 use crate::{Client, Lease, Settings};
 
 /// Interval that the desk tells.
@@ -377,4 +377,21 @@ async fn a_lease_that_is_dropped_is_renewed_no_more_and_not_cancelled() {
     drop(lease(&desk).await);
     pass(Duration::from_hours(1)).await;
     assert_eq!(desk.names(), ["register"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_is_sent_once_and_elsewhere_where_a_server_cannot_answer() {
+    let (first, second) = (Desk::default(), Desk::default());
+    let client = client_of(&first, &second);
+    let lease = client.register(Instance::new(key("a"))).await.unwrap();
+    let report = || Report { available: [("slots".to_owned(), 3)].into(), ..Report::default() };
+    assert_eq!(lease.report(report()).await, Ok(REPORTS));
+    assert_eq!(first.names(), ["register", "report"]);
+    let (_, Call::Report(sent)) = first.calls().pop().unwrap() else { panic!("no report") };
+    assert_eq!((sent.key, sent.available["slots"]), (Some(key("a").into()), 3));
+    first.refuse([unavailable()]);
+    assert_eq!(lease.report(report()).await, Ok(REPORTS));
+    assert_eq!(second.names(), ["report"]);
+    second.refuse([refusal(Code::NotFound, "LEASE_NOT_FOUND")]);
+    assert!(lease.report(report()).await.unwrap_err().is("LEASE_NOT_FOUND"), "an answer is an answer");
 }

@@ -19,7 +19,7 @@ use crate::error::{is_servers_fault, retry_after, status_of};
 use crate::servers::Pick;
 use crate::view::{Next, View};
 use crate::watch::{LONGEST_TOLD, spec};
-use crate::{Error, InstanceSelector, Transport};
+use crate::{Error, Transport, WatchOptions};
 
 /// All subscriptions, on whichever server answers.
 pub(super) struct Engine<T> {
@@ -36,7 +36,7 @@ pub(super) struct Engine<T> {
 
 /// One subscription.
 struct Member {
-    selectors: Vec<InstanceSelector>,
+    options: WatchOptions,
     view: View,
     backoff: Backoff,
     /// When to subscribe; nothing while it is subscribed.
@@ -63,7 +63,7 @@ impl<T: Transport> Engine<T> {
     fn obey(&mut self) {
         for order in self.orders.take() {
             match order {
-                Order::Add(id, selectors) => drop(self.members.insert(id, Member::new(selectors))),
+                Order::Add(id, options) => drop(self.members.insert(id, Member::new(options))),
                 Order::Remove(id) => {
                     self.members.remove(&id);
                     self.told.retain(|(of, _)| *of != id);
@@ -93,7 +93,7 @@ impl<T: Transport> Engine<T> {
         let (pick, settings) = (line.pick, &self.calls.settings);
         for (id, member) in self.members.iter_mut().filter(|(_, member)| member.is_due(now)) {
             member.due = None;
-            line.subscribe(*id, spec(&member.selectors, &member.view, settings));
+            line.subscribe(*id, spec(&member.options, &member.view, settings));
         }
         let due = self.members.values().filter_map(|member| member.due).min();
         tokio::select! {
@@ -260,9 +260,9 @@ impl<T: Transport> Engine<T> {
 }
 
 impl Member {
-    fn new(selectors: Vec<InstanceSelector>) -> Self {
+    fn new(options: WatchOptions) -> Self {
         let due = Some(Instant::now());
-        Self { selectors, view: View::default(), backoff: Backoff::default(), due }
+        Self { options, view: View::default(), backoff: Backoff::default(), due }
     }
 
     fn is_due(&self, now: Instant) -> bool {

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use super::SubscriptionId;
-use crate::InstanceSelector;
+use crate::WatchOptions;
 
 /// Wishes in their order.
 #[derive(Debug, Default)]
@@ -23,16 +23,16 @@ struct Book {
 /// One wish.
 #[derive(Debug)]
 pub(super) enum Order {
-    Add(SubscriptionId, Vec<InstanceSelector>),
+    Add(SubscriptionId, WatchOptions),
     Remove(SubscriptionId),
 }
 
 impl Orders {
-    pub(super) fn subscribe(&self, selectors: Vec<InstanceSelector>) -> SubscriptionId {
+    pub(super) fn subscribe(&self, options: WatchOptions) -> SubscriptionId {
         let mut book = self.book();
         book.given += 1;
         let id = SubscriptionId(book.given);
-        book.orders.push(Order::Add(id, selectors));
+        book.orders.push(Order::Add(id, options));
         drop(book);
         self.news.notify_one();
         id

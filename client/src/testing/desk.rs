@@ -15,12 +15,16 @@ use tonic::{Request, Response, Status};
 /// Interval of every lease of the desk.
 const INTERVAL: Duration = Duration::from_secs(30);
 
+/// Time in which readers hear of one report.
+pub(crate) const REPORTS: Duration = Duration::from_secs(1);
+
 /// A call that arrived.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Call {
     Register(Box<v1::RegisterRequest>),
     Renew(v1::RenewRequest),
     Cancel(v1::CancelRequest),
+    Report(v1::ReportRequest),
 }
 
 impl Call {
@@ -29,6 +33,7 @@ impl Call {
             Self::Register(_) => "register",
             Self::Renew(_) => "renew",
             Self::Cancel(_) => "cancel",
+            Self::Report(_) => "report",
         }
     }
 }
@@ -167,6 +172,14 @@ impl RegistryService for Desk {
         _: Request<v1::ClearStatusOverrideRequest>,
     ) -> Result<Response<v1::ClearStatusOverrideResponse>, Status> {
         unscripted()
+    }
+
+    async fn report(
+        &self,
+        request: Request<v1::ReportRequest>,
+    ) -> Result<Response<v1::ReportResponse>, Status> {
+        self.take(Call::Report(request.into_inner())).await?;
+        Ok(Response::new(v1::ReportResponse { min_interval: Some(wire_duration(REPORTS)) }))
     }
 
     async fn update_metadata(

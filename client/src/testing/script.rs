@@ -92,14 +92,18 @@ pub(crate) fn item(event: Wire) -> Item {
 }
 
 pub(crate) fn begin(mode: v1::SnapshotMode) -> Item {
-    item(Wire::SnapshotBegin(v1::SnapshotBegin { header: None, mode: mode.into(), apps: Vec::new() }))
+    item(Wire::SnapshotBegin(v1::SnapshotBegin { mode: mode.into(), ..Default::default() }))
 }
 
 /// A full snapshot of a ready server in that life.
 pub(crate) fn told_by(boot: u64) -> Wire {
     let mode = v1::ServerMode::Normal.into();
     let header = Some(v1::ResponseHeader { boot, mode, ..Default::default() });
-    Wire::SnapshotBegin(v1::SnapshotBegin { header, mode: v1::SnapshotMode::Full.into(), apps: Vec::new() })
+    Wire::SnapshotBegin(v1::SnapshotBegin {
+        header,
+        mode: v1::SnapshotMode::Full.into(),
+        ..Default::default()
+    })
 }
 
 /// An instance at a version; without it, its removal there.

@@ -12,7 +12,7 @@ fn remove(id: &str, owner: u64) -> v1::Change {
 }
 
 fn begin(mode: v1::SnapshotMode) -> Wire {
-    Wire::SnapshotBegin(v1::SnapshotBegin { header: None, mode: mode.into(), apps: Vec::new() })
+    Wire::SnapshotBegin(v1::SnapshotBegin { mode: mode.into(), ..Default::default() })
 }
 
 fn changes(changes: Vec<v1::Change>) -> Wire {
@@ -218,13 +218,13 @@ fn a_set_that_differs_is_fetched_by_its_digests() {
 #[test]
 fn more_applications_than_are_worth_it_are_not_named() {
     let mut view = View::default();
-    for number in 0..=MAX_DIGESTS {
+    for number in 0..=known::MAX_DIGESTS {
         let key = InstanceKey { app: format!("A{number}"), ..key("a") };
         view.held.insert(registered(heureka_model::Instance::new(key), 1));
     }
     assert_eq!(view.known(), []);
     view.held.remove(&InstanceKey { app: "A0".into(), ..key("a") });
-    assert_eq!(view.known().len(), MAX_DIGESTS);
+    assert_eq!(view.known().len(), known::MAX_DIGESTS);
 }
 
 /// A part that tells WEB whole.
@@ -250,6 +250,32 @@ fn what_differs_replaces_the_named_applications_and_leaves_the_others() {
     assert_eq!(told, [Event::Modified(registration("b", 3))], "a change of an application that is not named");
     let told = take(&mut view, vec![end(None)]);
     assert_eq!(told, [Event::Removed { last: other, reason: None }, Event::Synced { instances: 2 }]);
+}
+
+#[test]
+fn of_an_application_in_parts_only_the_named_buckets_are_replaced() {
+    let mut view = View::default();
+    take(&mut view, whole(1, ["a", "b", "c", "d", "e"].map(|id| put(id, 1)).into()));
+    let bucket = |id: &str| heureka_model::KeyHasher::new(key(id).as_ref()).bucket(2) as u32;
+    let (told, kept): (Vec<_>, Vec<_>) =
+        ["a", "b", "c", "d", "e"].into_iter().partition(|id| bucket(id) == 1);
+    assert!(!told.is_empty() && !kept.is_empty());
+    let part = v1::AppBuckets { app: "WEB".into(), bucket_count: 2, buckets: vec![1], ..Default::default() };
+    let Wire::SnapshotBegin(begin) = differing(2, &[]) else { unreachable!("a snapshot begins so") };
+    let begin = Wire::SnapshotBegin(v1::SnapshotBegin { parts: vec![part], ..begin });
+    take(&mut view, vec![begin, changes(vec![put(told[0], 2), put(kept[0], 3)]), end(None)]);
+    assert!(holds(&view, told[0], 2) && holds(&view, kept[0], 3), "of the others it is a change");
+    assert_eq!(view.held.len(), 1 + kept.len());
+}
+
+#[test]
+fn a_large_application_is_named_in_buckets_that_add_up_to_it() {
+    let mut view = View::default();
+    (0..500).for_each(|id| drop(view.held.insert(registration(&id.to_string(), 1))));
+    let known = view.known();
+    let sum = known[0].buckets.iter().fold(0_u64, |sum, bucket| sum.wrapping_add(*bucket));
+    assert_eq!((known.len(), known[0].buckets.len(), sum), (1, 8, known[0].digest.as_ref().unwrap().hash));
+    assert!(known[0].buckets.iter().all(|bucket| *bucket != 0), "the instances are spread");
 }
 
 #[test]
@@ -508,4 +534,35 @@ fn a_server_that_is_not_ready_is_believed_when_it_says_it_is_or_at_the_end() {
     let mut view = guarded();
     take(&mut view, unready());
     assert_eq!(mark(&mut view, Instant::now() + HOLD), 4);
+}
+
+fn passed_over(id: &str, owner: u64) -> v1::Change {
+    let reason = v1::RemovalReason::FilteredOut.into();
+    v1::Change { removal_reason: reason, ..remove(id, owner) }
+}
+
+#[test]
+fn what_a_choice_passes_over_may_come_back_as_it_was_but_not_older() {
+    let mut view = View::default();
+    snapshot(&mut view, vec![put("a", 2)]);
+    let told = take(&mut view, vec![changes(vec![passed_over("a", 2)])]);
+    let reason = Some(RemovalReason::FilteredOut);
+    assert_eq!(told, [Event::Removed { last: registration("a", 2), reason }]);
+    assert_eq!(take(&mut view, vec![changes(vec![put("a", 1)])]), [], "a server that lags");
+    assert_eq!(take(&mut view, vec![changes(vec![put("a", 2)])]), [Event::Added(registration("a", 2))]);
+}
+
+#[test]
+fn readings_are_told_of_what_is_held() {
+    let mut view = View::default();
+    snapshot(&mut view, vec![put("a", 1)]);
+    let reading = |id: &str| v1::Reading {
+        key: Some(key(id).into()),
+        gauges: [("load".to_owned(), 0.5)].into(),
+        report_time: Some(heureka_proto::convert::timestamp(heureka_model::Wall(1000))),
+        ..v1::Reading::default()
+    };
+    let readings = vec![reading("a"), reading("b")];
+    let told = take(&mut view, vec![Wire::Readings(v1::Readings { readings })]);
+    assert_eq!(told, [Event::Reading(Reading::try_from(reading("a")).unwrap())]);
 }

@@ -17,7 +17,7 @@ fn events(script: &Script) -> Watch {
 fn events_of(scripts: &[&Script]) -> Watch {
     let transports = scripts.iter().map(|script| script.server()).collect();
     let calls = Calls::new(Settings::default(), Servers::beginning_at(0, transports));
-    Watch::new(Arc::new(calls), Vec::new())
+    Watch::new(Arc::new(calls), WatchOptions::default())
 }
 
 /// Ids of the added instances, and the sizes of the set when it was complete.
@@ -194,7 +194,7 @@ async fn no_way_to_end_a_stream_makes_a_watch_call_without_pause() {
 async fn a_stream_that_lived_for_a_bookmark_makes_the_next_wait_short() {
     let script = Script::default();
     let calls = Calls::new(Settings::default(), Servers::beginning_at(0, vec![script.server()]));
-    let mut watcher = Watcher::new(Arc::new(calls), Vec::new(), View::default());
+    let mut watcher = Watcher::new(Arc::new(calls), WatchOptions::default(), View::default());
     let (pick, _) = watcher.calls.servers.pick();
     let interval = watcher.calls.settings.bookmark_interval;
     let bound = |watcher: &mut Watcher<_>| watcher.backoff.next(1.0).as_millis();
@@ -211,7 +211,7 @@ async fn a_jitter_of_a_year_is_one_of_minutes() {
     let mut watcher = {
         let calls =
             Calls::new(Settings::default(), Servers::beginning_at(0, vec![Script::default().server()]));
-        Watcher::new(Arc::new(calls), Vec::new(), View::default())
+        Watcher::new(Arc::new(calls), WatchOptions::default(), View::default())
     };
     watcher.part(Duration::from_hours(8760));
     assert!(watcher.wait <= LONGEST_TOLD, "{:?}", watcher.wait);

@@ -139,7 +139,7 @@ pub async fn synced(watch: &mut Watch) -> (Vec<String>, Vec<String>) {
             Event::Added(now) => came.push(now.instance.key.id.clone()),
             Event::Removed { last, .. } => went.push(last.instance.key.id.clone()),
             Event::Synced { .. } => break,
-            Event::Modified(_) | Event::Preserving(_) => {}
+            Event::Modified(_) | Event::Preserving(_) | Event::Reading(_) => {}
         }
     }
     came.sort();

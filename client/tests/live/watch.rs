@@ -5,8 +5,10 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use heureka_client::model::Clock as _;
-use heureka_client::{Client, Event, InstanceSelector, SubscriptionId, WatchMany};
+use heureka_client::model::{Clock as _, Report};
+use heureka_client::{
+    Best, BestBy, Client, Event, InstanceSelector, ReadingsSpec, SubscriptionId, WatchMany, WatchOptions,
+};
 use tokio_stream::StreamExt as _;
 
 use crate::support::*;
@@ -112,7 +114,7 @@ async fn all_synced(many: &mut WatchMany, held: &mut BTreeMap<SubscriptionId, BT
                 assert_eq!(instances, set.len());
                 waiting.remove(&id);
             }
-            Event::Modified(_) | Event::Preserving(_) => {}
+            _ => {}
         }
     }
 }
@@ -144,6 +146,40 @@ async fn many_subscriptions_go_to_the_next_server_together_and_end_with_its_sets
         assert!(ids[..2].iter().all(|id| held[id] == set([after, "both"])), "{held:?}");
         assert!(held[&ids[2]].is_empty());
         rest.kill().await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_of_the_best_follows_what_is_reported() {
+    bounded(async {
+        let node = Node::start().await;
+        let mut leases = Vec::new();
+        for (id, load) in [("a", 1.0), ("b", 2.0), ("c", 3.0)] {
+            let lease = client(&[&node]).register(instance("WEB", id)).await.unwrap();
+            let gauges = [("load".to_owned(), load)].into();
+            lease.report(Report { gauges, ..Report::default() }).await.unwrap();
+            leases.push(lease);
+        }
+        let by = Some(BestBy::Gauge("load".to_owned()));
+        let best = Best { by, ascending: true, limit: 2, hysteresis: 0.5 };
+        let readings = Some(ReadingsSpec::default());
+        let options = WatchOptions { best: Some(best), readings, ..WatchOptions::default() };
+        let mut watch = client(&[&node]).watch_with(options);
+        assert_eq!(synced(&mut watch).await.0, ["a", "b"]);
+        let gauges = [("load".to_owned(), 0.1)].into();
+        leases[2].report(Report { gauges, ..Report::default() }).await.unwrap();
+        let (mut came, mut went, mut read) = (None, None, 0);
+        while came.is_none() || went.is_none() || read < 3 {
+            match watch.next().await.unwrap().unwrap() {
+                Event::Added(now) => came = Some(now.instance.key.id.clone()),
+                Event::Removed { last, .. } => went = Some(last.instance.key.id.clone()),
+                Event::Reading(reading) => read += usize::from(reading.report.is_some()),
+                _ => {}
+            }
+        }
+        assert_eq!((came.as_deref(), went.as_deref()), (Some("c"), Some("b")));
+        node.kill().await;
     })
     .await;
 }

@@ -25,7 +25,7 @@ impl From<SetDigest> for v1::SetDigest {
 
 #[cfg(test)]
 mod tests {
-    use heureka_model::{KeyRef, Stamp, Version, instance_hash};
+    use heureka_model::{KeyHasher, KeyRef, Stamp, Version, instance_hash};
 
     use super::*;
 
@@ -34,7 +34,7 @@ mod tests {
         let page = include_str!("../../../docs/watch-contract.md");
         let cells = |row: &'static str| row.split('|').map(|cell| cell.trim().trim_matches('`')).collect();
         let rows: Vec<Vec<&str>> = page.lines().filter(|line| line.starts_with("| `")).map(cells).collect();
-        rows.into_iter().filter(|row| row.len() == 11).collect()
+        rows.into_iter().filter(|row| row.len() == 12).collect()
     }
 
     #[test]
@@ -50,6 +50,7 @@ mod tests {
             let key = KeyRef { namespace: row[1], app: row[2], id: row[3] };
             let hash = instance_hash(key, &version);
             assert_eq!(format!("{hash:016x}"), row[9], "{row:?}");
+            assert_eq!(KeyHasher::new(key).bucket(64).to_string(), row[10], "{row:?}");
             digest.add(hash, Status::Up);
         }
         let page = include_str!("../../../docs/watch-contract.md");

@@ -122,7 +122,7 @@ impl From<v1::Capacity> for Capacity {
 
 impl From<Capacity> for v1::Capacity {
     fn from(capacity: Capacity) -> Self {
-        Self { weight: capacity.weight, total: capacity.total }
+        Self { weight: capacity.weight, total: capacity.total, available: Default::default() }
     }
 }
 

@@ -10,6 +10,7 @@ mod instance;
 mod key;
 mod lease;
 mod registration;
+mod report;
 mod selector;
 mod status;
 mod time;

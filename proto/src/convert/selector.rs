@@ -1,7 +1,10 @@
 //! Selectors.
 
+use std::collections::BTreeMap;
+
 use heureka_model::{
-    Invalid, LabelOperator, LabelRequirement, Number, Problem, Selector, Selectors, Status, canonical_app,
+    GaugeRange, Invalid, LabelOperator, LabelRequirement, Number, Numbers, Problem, Selector, Selectors,
+    Status, canonical_app,
 };
 
 use super::status::status;
@@ -42,7 +45,25 @@ fn selector(wire: v1::InstanceSelector) -> Result<Selector, Invalid> {
         statuses: statuses(&wire.statuses)?,
         zones: short("zones", wire.zones)?.into_iter().collect(),
         labels: labels(wire.labels)?,
+        numbers: numbers(wire.min_available, wire.gauges)?,
     })
+}
+
+fn numbers(
+    min_available: BTreeMap<String, i64>,
+    gauges: Vec<v1::GaugeRequirement>,
+) -> Result<Numbers, Invalid> {
+    if let Some(name) = min_available.keys().find(|name| name.len() > MAX_SELECTOR_TEXT) {
+        return Err(too_large("min_available", name.len(), MAX_SELECTOR_TEXT));
+    }
+    let range = |(position, wire): (usize, v1::GaugeRequirement)| {
+        let range =
+            text("name", wire.name).and_then(|name| GaugeRange::new(name, wire.at_least, wire.at_most));
+        range.map_err(|invalid: Invalid| invalid.within(&format!("gauges[{position}]")))
+    };
+    let gauges = gauges.into_iter().enumerate().map(range).collect::<Result<_, _>>()?;
+    let numbers = Numbers { min_available, gauges };
+    numbers.validate().map(|()| numbers)
 }
 
 /// An empty name matches nothing, so it is a slip of the caller.
@@ -123,7 +144,8 @@ fn too_large(field: impl Into<String>, actual: usize, limit: usize) -> Invalid {
 fn texts(wire: &v1::InstanceSelector) -> impl Iterator<Item = &String> {
     let lists = [&wire.apps, &wire.vip_addresses, &wire.secure_vip_addresses, &wire.ids, &wire.zones];
     let labels = wire.labels.iter().flat_map(|label| label.values.iter().chain([&label.key]));
-    lists.into_iter().flatten().chain(labels).chain([&wire.namespace])
+    let names = wire.min_available.keys().chain(wire.gauges.iter().map(|gauge| &gauge.name));
+    lists.into_iter().flatten().chain(labels).chain(names).chain([&wire.namespace])
 }
 
 fn entries(wire: &v1::InstanceSelector) -> usize {
@@ -134,6 +156,8 @@ fn entries(wire: &v1::InstanceSelector) -> usize {
         + wire.statuses.len()
         + wire.zones.len()
         + wire.labels.iter().map(|label| 1 + label.values.len()).sum::<usize>()
+        + wire.min_available.len()
+        + wire.gauges.len()
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Which instances a reader asks for. One language for lists and watches.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Instance, Invalid, KeyRef, Registration, Status, same_text};
+use crate::{Instance, Invalid, KeyRef, Numbers, Registration, Report, Status, same_text};
 
 /// Conditions on an instance: fields are ANDed, entries of a list are ORed, an empty list does not restrict.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -24,6 +24,8 @@ pub struct Selector {
     pub zones: BTreeSet<String>,
     /// Metadata conditions, all of which must hold.
     pub labels: Vec<LabelRequirement>,
+    /// Conditions on what the instance reports.
+    pub numbers: Numbers,
 }
 
 /// Virtual addresses without regard to case: folded once when they are collected, not at every comparison.
@@ -137,6 +139,7 @@ impl Selector {
             && self.statuses.is_empty()
             && self.zones.is_empty()
             && self.labels.is_empty()
+            && self.numbers.is_empty()
     }
 
     /// Whether instances of this application may qualify.
@@ -145,7 +148,7 @@ impl Selector {
         same_text(&self.namespace, namespace) && one_of(&self.apps, app)
     }
 
-    /// Whether an instance qualifies.
+    /// Whether an instance qualifies by its record; of its numbers nothing is asked.
     #[must_use]
     pub fn matches(&self, registration: &Registration) -> bool {
         let instance = &registration.instance;
@@ -178,6 +181,7 @@ impl Selectors {
             statuses: Vec::new(),
             zones: BTreeSet::new(),
             labels: Vec::new(),
+            numbers: Numbers { min_available: BTreeMap::new(), gauges: Vec::new() },
         };
         self.0.iter().chain(self.0.is_empty().then_some(&EVERYTHING))
     }
@@ -209,10 +213,33 @@ impl Selectors {
             .any(|selector| selector.covers_app(key.namespace, key.app) && one_of(&selector.ids, key.id))
     }
 
-    /// Whether an instance qualifies.
+    /// Whether an instance qualifies by its record; of its numbers nothing is asked.
     #[must_use]
     pub fn matches(&self, registration: &Registration) -> bool {
         self.iter().any(|selector| selector.matches(registration))
+    }
+
+    /// Whether an instance that reported this, or nothing, qualifies in all.
+    #[must_use]
+    pub fn matches_reported(&self, registration: &Registration, report: Option<&Report>) -> bool {
+        let fits = |selector: &Selector| {
+            selector.matches(registration) && selector.numbers.hold(&registration.instance, report)
+        };
+        self.iter().any(fits)
+    }
+
+    /// Whether reports decide, too.
+    #[must_use]
+    pub fn has_numbers(&self) -> bool {
+        self.0.iter().any(|selector| !selector.numbers.is_empty())
+    }
+
+    /// The same selection without its conditions on numbers.
+    #[must_use]
+    pub fn by_record(&self) -> Self {
+        let mut selectors = self.0.clone();
+        selectors.iter_mut().for_each(|selector| selector.numbers = Numbers::default());
+        Self(selectors)
     }
 }
 

@@ -175,6 +175,11 @@ impl Record {
         (size_of::<Head>() + 2 * size_of::<usize>() + self.residue().len() + overlay) as u64
     }
 
+    /// About the bytes of the texts with which the instance is told; 0 for one that is gone.
+    pub(crate) fn text_size(&self) -> usize {
+        if self.is_live() { self.head().template.text_size() + self.residue().len() } else { 0 }
+    }
+
     pub(crate) fn version(&self) -> Version {
         let head = self.head();
         let overlay = head.overlay.as_ref().map_or(Stamp::default(), |note| note.stamp);

@@ -83,6 +83,11 @@ impl Template {
         Self { app: Arc::clone(app), fields, shape: flat.shape(), bytes, usage: Arc::clone(usage) }
     }
 
+    /// Bytes of the shared texts and all keys.
+    pub(crate) fn text_size(&self) -> usize {
+        self.bytes as usize - size_of_val(&*self.fields)
+    }
+
     fn has_shape(&self, flat: &Flat<'_>) -> bool {
         self.shape == flat.shape()
             && self.fields.len() == flat.fields().len()

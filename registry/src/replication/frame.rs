@@ -1,8 +1,9 @@
 //! What one server says to another. Whoever decodes a frame has checked its texts and limits.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use heureka_model::{InstanceKey, Version, Wall};
+use heureka_model::{InstanceKey, Report, Version, Wall};
 
 use super::KeyState;
 
@@ -45,6 +46,8 @@ pub enum Frame {
     Inspect(Vec<u64>),
     /// Versions of live instances in groups that differ.
     Versions(Versions),
+    /// What instances reported.
+    Reports(Vec<Reported>),
     /// Everything that the receiver of this sent up to a position of its log is taken in.
     Ack(Applied),
     /// The sender is leaving.
@@ -195,6 +198,17 @@ pub struct Versions {
     pub complete: bool,
     /// Numbers of the groups that differ, only with `complete`.
     pub groups: Vec<u16>,
+}
+
+/// What an instance reported, and how long ago that came.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reported {
+    /// The instance.
+    pub key: InstanceKey,
+    /// Its newest report.
+    pub report: Arc<Report>,
+    /// Time since it came.
+    pub age: Duration,
 }
 
 /// Entries of one bucket.

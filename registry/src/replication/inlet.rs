@@ -8,7 +8,8 @@ use foldhash::fast::FixedState;
 use heureka_model::{InstanceKey, Now, Wall};
 
 use super::replicator::{Replicator, is_broken};
-use super::{Adoption, Applied, Frame, Merged, Outgoing, Position, Records, Renewals};
+use super::{Adoption, Applied, Frame, Merged, Outgoing, Position, Records, Renewals, Reported};
+use crate::Refused;
 use crate::leases::{Heard, Sign};
 use crate::seeded::{Bug, planted};
 use crate::store::KeyHash;
@@ -69,6 +70,16 @@ impl Inlet {
         if records.revision > 0 {
             shared.table().apply(Applied { boot: self.boot, revision: records.revision });
             self.ack = self.ack.max(Some(records.revision));
+        }
+    }
+
+    /// Takes reports in. Of an instance that is not known here nothing is kept: the next report makes up for it.
+    pub(super) fn reports(&self, shared: &Replicator, reports: Vec<Reported>, now: Now) {
+        for Reported { key, report, age } in reports {
+            if let Err(Refused::Invalid(_)) = shared.registry.report_from_peer(key.as_ref(), report, age, now)
+            {
+                shared.counters.rejected.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 

@@ -120,6 +120,7 @@ impl Link {
             Frame::Summary(summary) => self.summary(&summary),
             Frame::Inspect(groups) => self.inspection.asked(&groups, &self.shared),
             Frame::Versions(versions) => self.inspection.told(versions, &self.shared),
+            Frame::Reports(reports) => self.inlet.reports(&self.shared, reports, now),
             Frame::Ack(applied) => self.acknowledged(applied, now),
             Frame::Drain => self.peer_state(|state| state.draining = true),
         }
@@ -310,6 +311,7 @@ fn check(frame: &Frame) -> Result<(), Fault> {
             ("renewals", renewals.beats.len().max(renewals.bindings.len()), FRAME_KEYS)
         }
         Frame::Want(keys) => ("want", keys.len(), FRAME_KEYS),
+        Frame::Reports(reports) => ("reports", reports.len(), FRAME_KEYS),
         Frame::Probe(keys) => ("probe", keys.len(), FRAME_KEYS),
         Frame::Groups(groups) | Frame::Inspect(groups) => ("groups", groups.len(), GROUPS),
         Frame::Versions(versions) => {

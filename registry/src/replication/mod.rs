@@ -31,7 +31,7 @@ pub(crate) use covered::Covered;
 pub use covered::Standing;
 pub use frame::{
     Applied, BUCKETS, Beaten, Binding, Bucket, BucketEntries, DigestEntry, FRAME_KEYS, Frame, GROUPS, Hello,
-    Outgoing, PROTOCOL, Position, Records, Renewals, State, Summary, Versions,
+    Outgoing, PROTOCOL, Position, Records, Renewals, Reported, State, Summary, Versions,
 };
 pub use inspection::Difference;
 pub use link::Link;

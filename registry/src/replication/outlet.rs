@@ -6,9 +6,10 @@ use std::time::Duration;
 use heureka_model::{InstanceKey, KeyRef, Mono, Now};
 
 use super::merge::state;
-use super::{FRAME_KEYS, Outgoing};
+use super::{FRAME_KEYS, Outgoing, Reported};
 use crate::Registry;
 use crate::leases::Heard;
+use crate::readings::Found;
 use crate::record::Record;
 
 /// Bytes of texts read at a time; the record that goes beyond is the last.
@@ -185,6 +186,38 @@ impl Registry {
         let view = lease.view()?;
         let holds = view.heard > Heard::Nobody && !self.is_expired(&view, now);
         holds.then(|| Sighting { slot, fingerprint: lease.fingerprint(), at: view.renewed })
+    }
+
+    /// What instances reported to this server after `after` in its lane, or to anybody when everything is passed on,
+    /// bounded in number and size; and where to go on. None are told only when there are none.
+    pub(super) fn reports_after(&self, after: u64, all: bool, now: Now) -> (Vec<Reported>, u64) {
+        let (mut reports, mut bytes, mut position) = (Vec::new(), 0, after);
+        while reports.is_empty() {
+            let (news, upto) = self.all_news_after(position, FRAME_KEYS);
+            if news.is_empty() {
+                return (reports, upto);
+            }
+            position = upto;
+            for found in news {
+                if bytes > BYTES {
+                    return (reports, found.seq - 1);
+                }
+                if let Some(reported) = self.passed_on(&found, all, now) {
+                    bytes += OVERHEAD + reported.report.text_size() + reported.key.id.len();
+                    reports.push(reported);
+                }
+            }
+        }
+        (reports, position)
+    }
+
+    fn passed_on(&self, found: &Found, all: bool, now: Now) -> Option<Reported> {
+        let (report, at) =
+            found.report.clone().filter(|_| found.reported && (all || found.heard == Heard::Owner))?;
+        let (_, record) = self.slots.record(found.slot)?;
+        let is_it = record.is_live() && self.life_of(found.slot, &record) == found.life;
+        let age = Duration::from_millis(now.wall.0.saturating_sub(at.0));
+        is_it.then(|| Reported { key: record.key(), report, age })
     }
 
     /// The key that was seen, unless it is gone by now.

@@ -6,7 +6,9 @@ use std::time::Duration;
 use heureka_model::{InstanceKey, Mono, Now};
 
 use super::outlet::has_room;
-use super::{Beaten, Binding, FRAME_KEYS, Frame, Position, Records, Renewals, Scope, Sighting, Standing};
+use super::{
+    Beaten, Binding, FRAME_KEYS, Frame, Position, Records, Renewals, Reported, Scope, Sighting, Standing,
+};
 use crate::Registry;
 use crate::seeded::{Bug, planted};
 
@@ -34,6 +36,7 @@ pub(super) struct Sender {
     pull: Option<Pull>,
     wanted: VecDeque<u32>,
     renewals: Beats,
+    reports: Reports,
 }
 
 /// A pass over everything, for a peer that knows nothing.
@@ -53,6 +56,13 @@ struct Beats {
     bound: Vec<u32>,
 }
 
+/// Reports on their way out, by a cursor into the lane of readings: the newest of each instance, once in a while.
+struct Reports {
+    /// Everything up to here was sent.
+    after: u64,
+    due: Mono,
+}
+
 impl Sender {
     pub(super) fn new(position: u64, registry: &Registry, now: Now) -> Self {
         let renewals = Beats { after: Mono(0), due: now.mono, waiting: VecDeque::new(), bound: Vec::new() };
@@ -66,6 +76,7 @@ impl Sender {
             pull: None,
             wanted: VecDeque::new(),
             renewals,
+            reports: Reports { after: 0, due: now.mono },
         }
     }
 
@@ -99,7 +110,7 @@ impl Sender {
 
     /// When the next pass over the leases is due, or now when there is more to send.
     pub(super) fn due(&self) -> Mono {
-        if self.level { self.renewals.due } else { Mono(0) }
+        if self.level { self.renewals.due.min(self.reports.due) } else { Mono(0) }
     }
 
     /// Answers to what a peer asks before it evicts: signs of life within the lease, or what became of the key.
@@ -120,10 +131,12 @@ impl Sender {
         if let Some(renewals) = self.renewals.next(registry, self.scope(), self.relaying, now) {
             return Some(Frame::Renewals(renewals));
         }
-        self.wanted(registry, now)
-            .or_else(|| self.pulled(registry, now))
+        let records = self.wanted(registry, now).or_else(|| self.pulled(registry, now));
+        // After the records, so that the peer knows whose reports they are.
+        records
             .or_else(|| self.changed(registry, now))
             .map(Frame::Records)
+            .or_else(|| self.reports.next(registry, self.relaying, now).map(Frame::Reports))
     }
 
     fn scope(&self) -> Scope {
@@ -181,6 +194,20 @@ impl Sender {
         self.position = registry.head();
         self.told = self.position;
         Some(Records { revision: self.position, ..Records::default() })
+    }
+}
+
+impl Reports {
+    fn next(&mut self, registry: &Registry, relaying: bool, now: Now) -> Option<Vec<Reported>> {
+        if now.mono < self.due {
+            return None;
+        }
+        let (reports, upto) = registry.reports_after(self.after, relaying, now);
+        self.after = upto;
+        if reports.is_empty() {
+            self.due = now.mono.plus(if relaying { RELAY_EVERY } else { RENEWALS_EVERY });
+        }
+        (!reports.is_empty()).then_some(reports)
     }
 }
 

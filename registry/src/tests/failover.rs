@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use heureka_model::{InstanceKey, Selector, Selectors, Status, Version};
+use heureka_model::{InstanceKey, KeyHasher, Selector, Selectors, Status, Version};
 use proptest::prelude::*;
 
 use super::replication::Cluster;
 use super::support::{GRPC, config, instance, key};
 use crate::replication::{Adoption, Outgoing, Position, Standing};
-use crate::{AppNames, Config, PreservationMode, Registry, SetOverride, Start, Subscription};
+use crate::{Config, Extent, PreservationMode, Registry, SetOverride, Start, Subscription, ToldApps};
 
 /// What a client holds: per key the newest version it knows, and whether the instance is there.
 #[derive(Default)]
@@ -247,10 +247,10 @@ fn applications_that_differ_are_told_whole_and_of_the_others_what_changed() {
     assert_eq!(digests.iter().map(|app| app.digest.counts.total()).sum::<u32>(), 9);
     write(&cluster, 0, "B", "new");
     world.cancel("B", "1");
-    let mut names = AppNames::default();
-    names.insert("", "A");
+    let mut apps = ToldApps::default();
+    apps.insert("", "A", Extent::Whole);
     let mut subscription =
-        Subscription::new(&world.registry, Selectors::default(), Start::Apps(names.into(), since));
+        Subscription::new(&world.registry, Selectors::default(), Start::Apps(apps.into(), since));
     let mut told: Vec<_> = world.drain(&mut subscription).into_iter().collect();
     told.sort_by(|one, other| one.key.cmp(&other.key));
     let told: Vec<_> = told.iter().map(|told| (told.key.to_string(), told.registration.is_some())).collect();
@@ -259,6 +259,37 @@ fn applications_that_differ_are_told_whole_and_of_the_others_what_changed() {
     let named = |(app, id, live)| (instance(app, id).key.to_string(), live);
     assert_eq!(told, expected.map(named).collect::<Vec<_>>());
     assert!(subscription.digest(&world.registry).is_some());
+}
+
+#[test]
+fn of_an_application_the_buckets_that_differ_are_told_and_the_changes_of_the_others() {
+    let cluster = Cluster::meshed(1);
+    (0..64).for_each(|id| write(&cluster, 0, "A", &id.to_string()));
+    let world = &cluster.nodes[0].world;
+    let sums = |selectors| world.registry.bucket_sums(selectors, "", "A", 8);
+    let everything = Selectors::default();
+    let before = sums(&everything);
+    let total = before.iter().fold(0_u64, |total, sum| total.wrapping_add(*sum));
+    assert_eq!(total, world.registry.digests(&everything)[0].digest.hash);
+    world.cancel("A", "0");
+    let since = world.registry.head();
+    let differing: Vec<_> = before.iter().zip(sums(&everything)).map(|(one, other)| *one != other).collect();
+    let gone = instance("A", "0").key;
+    let bucket = |key: &InstanceKey| KeyHasher::new(key.as_ref()).bucket(8);
+    assert_eq!(differing, (0..8).map(|number| number == bucket(&gone)).collect::<Vec<_>>());
+    let other = (1..64).map(|id| instance("A", &id.to_string()).key).find(|key| bucket(key) != bucket(&gone));
+    let other = other.expect("64 keys fill more than one of 8 buckets");
+    world.cancel("A", &other.id);
+    let mut apps = ToldApps::default();
+    apps.insert("", "A", Extent::Buckets(differing.into()));
+    let mut subscription =
+        Subscription::new(&world.registry, Selectors::default(), Start::Apps(apps.into(), since));
+    let told = world.drain(&mut subscription);
+    let (live, removed): (Vec<_>, Vec<_>) = told.iter().partition(|told| told.registration.is_some());
+    assert!(live.iter().all(|told| bucket(&told.key) == bucket(&gone)));
+    let whole = (1..64).filter(|id| bucket(&instance("A", &id.to_string()).key) == bucket(&gone)).count();
+    assert_eq!(live.len(), whole);
+    assert_eq!(removed.iter().map(|told| &told.key).collect::<Vec<_>>(), [&other]);
 }
 
 #[test]

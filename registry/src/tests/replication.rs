@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use heureka_model::{InstanceKey, Now, Status, Version, Wall};
+use heureka_model::{InstanceKey, Now, Report, Status, Version, Wall};
 
 use super::support::{GRPC, START, World, config, instance, key, leased};
 use crate::replication::{Declined, Fault, Frame, Identity, Link, Replicator, Versions};
@@ -151,6 +151,7 @@ fn carry(
             "records"
         }
         Frame::Renewals(_) => "renewals",
+        Frame::Reports(_) => "reports",
         Frame::Want(_) => "want",
         Frame::Probe(_) => "probe",
         Frame::State(_) => "state",
@@ -567,4 +568,56 @@ fn what_was_sent_to_a_server_that_stood_still_does_not_bring_back_the_dead() {
     cluster.pass(2);
     assert_eq!(cluster.sees("A", "1"), [None, None]);
     cluster.assert_level();
+}
+
+#[test]
+fn a_report_reaches_the_readers_of_other_servers_once_and_leaves_no_trace() {
+    let mut cluster = Cluster::meshed(3);
+    cluster.nodes[0].world.register(leased("A", "1", 80_000));
+    cluster.settle();
+    let heads: Vec<u64> = cluster.nodes.iter().map(|node| node.world.registry.head()).collect();
+    let slots =
+        |amount: i64| Report { available: [("slots".to_owned(), amount)].into(), ..Report::default() };
+    let report = |cluster: &Cluster, node: usize, amount| {
+        let World { registry, now } = &cluster.nodes[node].world;
+        registry.report(key("A", "1"), slots(amount), *now).unwrap();
+    };
+    let known = |cluster: &Cluster| -> Vec<Option<i64>> {
+        let of = |node: &Node| {
+            let (report, _) = node.world.registry.reported(key("A", "1"))?;
+            report.available.get("slots").copied()
+        };
+        cluster.nodes.iter().map(of).collect()
+    };
+    (0..4).for_each(|amount| report(&cluster, 0, amount));
+    cluster.pass(1);
+    assert_eq!(known(&cluster), [Some(3); 3]);
+    let frames = cluster.carried["reports"];
+    assert_eq!(frames, 2, "one to each of the others, who pass nothing on");
+    cluster.pass(5);
+    assert_eq!(cluster.carried["reports"], frames, "nothing new, nothing told");
+    report(&cluster, 1, 9);
+    cluster.pass(2);
+    assert_eq!(known(&cluster), [Some(9); 3], "the owner went to another server");
+    let after: Vec<u64> = cluster.nodes.iter().map(|node| node.world.registry.head()).collect();
+    assert_eq!(after, heads, "reports are no changes anywhere");
+    cluster.assert_level();
+    cluster.nodes[2].world.cancel("A", "1");
+    cluster.pass(2);
+    assert_eq!(known(&cluster), [None; 3]);
+}
+
+#[test]
+fn a_server_that_comes_later_is_told_what_is_known() {
+    let mut cluster = Cluster::meshed(2);
+    cluster.cut(0, 1);
+    cluster.nodes[0].world.register(leased("A", "1", 80_000));
+    let report = Report { gauges: [("load".to_owned(), 0.5)].into(), ..Report::default() };
+    let World { registry, now } = &cluster.nodes[0].world;
+    registry.report(key("A", "1"), report.clone(), *now).unwrap();
+    cluster.connect(0, 1);
+    cluster.pass(2);
+    let (told, at) = cluster.nodes[1].world.registry.reported(key("A", "1")).unwrap();
+    assert_eq!(*told, report);
+    assert!(at <= cluster.now.wall);
 }

@@ -292,16 +292,47 @@ fn readers_who_start_together_share_the_pages_of_a_snapshot() {
 }
 
 #[test]
-fn a_removal_of_what_was_not_here_is_told() {
+fn a_removal_of_what_was_not_here_is_told_to_whom_others_told_something() {
     let mut world = world(8192, 1000);
-    let mut watch = world.watch(selections()[1].clone(), Start::Full);
-    world.drain(&mut watch);
+    let head = world.registry.head();
+    let starts = [Start::Full, Start::After(head), Start::Since([].into()), Start::Live];
+    let mut readers = starts.map(|start| world.watch(selections()[1].clone(), start));
+    readers.iter_mut().for_each(|reader| drop(world.drain(reader)));
     act(&mut world, "A", "1", &Op::Cancel);
     act(&mut world, "B", "1", &Op::Cancel);
-    let told = world.drain(&mut watch);
-    let kinds: Vec<_> = told.iter().map(|change| (&*change.key.app, change.kind)).collect();
-    assert_eq!(kinds, [("A", ChangeKind::Removed(heureka_model::RemovalReason::Cancelled))]);
-    assert!(told[0].version.owner > 0, "a reader compares it with what it holds");
+    let [full, others @ ..] = readers.each_mut().map(|reader| world.drain(reader));
+    assert!(full.is_empty(), "it holds what it was told here, and nothing else");
+    for told in others {
+        let kinds: Vec<_> = told.iter().map(|change| (&*change.key.app, change.kind)).collect();
+        assert_eq!(kinds, [("A", ChangeKind::Removed(heureka_model::RemovalReason::Cancelled))]);
+        assert!(told[0].version.owner > 0, "a reader compares it with what it holds");
+    }
+}
+
+#[test]
+fn changes_of_a_key_that_nobody_read_in_between_are_told_as_one() {
+    let mut world = world(8192, 1000);
+    act(&mut world, "A", "1", &Op::Register(1));
+    let mut reader = world.watch(selections()[1].clone(), Start::Full);
+    let mut kinds = |world: &World| -> Vec<(String, ChangeKind)> {
+        let told = world.drain(&mut reader);
+        told.into_iter().map(|change| (change.key.id.to_string(), change.kind)).collect()
+    };
+    assert_eq!(kinds(&world), [("1".into(), ChangeKind::Added)]);
+    for label in 2..9 {
+        act(&mut world, "A", "1", &Op::Label(label % 3));
+        act(&mut world, "A", "2", &Op::Register(label % 3));
+    }
+    // What came and went in between was never there.
+    act(&mut world, "A", "3", &Op::Register(1));
+    act(&mut world, "A", "3", &Op::Cancel);
+    // What went and came was never away.
+    act(&mut world, "A", "1", &Op::Cancel);
+    act(&mut world, "A", "1", &Op::Register(1));
+    assert_eq!(kinds(&world), [("2".into(), ChangeKind::Added), ("1".into(), ChangeKind::Modified)]);
+    act(&mut world, "A", "2", &Op::Label(1));
+    act(&mut world, "A", "2", &Op::Cancel);
+    assert_eq!(kinds(&world), [("2".into(), ChangeKind::Removed(heureka_model::RemovalReason::Cancelled))]);
 }
 
 #[test]

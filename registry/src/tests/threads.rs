@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use heureka_model::{Action, Mono, Now, Status, StatusCounts};
+use heureka_model::{Action, Mono, Now, Report, Status, StatusCounts};
+use parking_lot::Mutex;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
-use super::subscriptions::{Client, selections};
+use super::subscriptions::{self, selections};
 use super::support::{GRPC, REST, START, World, instance, key};
+use super::views::{Client, catch_up, views};
 use crate::registry::Tuning;
 use crate::{Beat, Claim, Config, Registry, Seeds, SetOverride};
 
@@ -64,13 +66,39 @@ fn race(world: &World, readers: &[&(dyn Fn(&AtomicBool) + Sync)]) {
 }
 
 #[test]
+fn views_beside_writers_end_with_what_their_rules_say() {
+    let mut world = world(64);
+    let clients = views().into_iter().map(|(selectors, choice)| Client::new(&world, &selectors, &choice));
+    let clients: Vec<_> = clients.filter(Client::is_free_of_history).map(Mutex::new).collect();
+    let reading = |over: &AtomicBool| {
+        let mut random = SmallRng::seed_from_u64(9);
+        while !over.load(Ordering::Acquire) {
+            clients[random.random_range(0..clients.len())].lock().poll(&world, 5);
+        }
+    };
+    let reporting = |over: &AtomicBool| {
+        let mut random = SmallRng::seed_from_u64(8);
+        while !over.load(Ordering::Acquire) {
+            let available = [("slots".to_owned(), random.random_range(0..5))].into();
+            let gauges = [("load".to_owned(), random.random_range(0.0..4.0))].into();
+            let id = random.random_range(0..KEYS).to_string();
+            let _ = world.registry.report(key("A", &id), Report { available, gauges }, world.now);
+        }
+    };
+    race(&world, &[&reading, &reading, &reporting]);
+    let clients: Vec<_> = clients.into_iter().map(Mutex::into_inner).collect();
+    catch_up(&mut world);
+    clients.into_iter().for_each(|mut client| client.settle(&world));
+}
+
+#[test]
 fn subscribers_beside_writers_end_with_the_set_they_asked_for() {
     for ring in [8192, 32] {
         let world = world(ring);
         let eager = |selection: usize| {
             let world = &world;
             move |over: &AtomicBool| {
-                let mut client = Client::new(&world.registry, &selections()[selection]);
+                let mut client = subscriptions::Client::new(&world.registry, &selections()[selection]);
                 while !over.load(Ordering::Acquire) {
                     client.poll(world, 20);
                 }
@@ -78,7 +106,7 @@ fn subscribers_beside_writers_end_with_the_set_they_asked_for() {
             }
         };
         let lagging = |over: &AtomicBool| {
-            let mut client = Client::new(&world.registry, &selections()[0]);
+            let mut client = subscriptions::Client::new(&world.registry, &selections()[0]);
             while !over.load(Ordering::Acquire) {
                 client.poll(&world, 3);
                 std::thread::yield_now();

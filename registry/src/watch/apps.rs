@@ -1,15 +1,25 @@
-//! A selection by application: what each adds to it, and names of some.
+//! A selection by application: what each adds to it, and which of them are told.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::sync::Arc;
 
-use heureka_model::{Selectors, SetDigest, Wall};
+use heureka_model::{KeyHasher, KeyRef, Registration, Selectors, SetDigest, Wall};
 
 use crate::Registry;
 use crate::store::App;
 
-/// Names of applications, each in its namespace.
+/// Applications that are told, each in its namespace, whole or in part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AppNames(HashMap<Box<str>, HashSet<Box<str>>>);
+pub struct ToldApps(HashMap<Box<str>, HashMap<Box<str>, Extent>>);
+
+/// How much of an application is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// All of it.
+    Whole,
+    /// The instances in the buckets that are marked, in the order of their numbers.
+    Buckets(Box<[bool]>),
+}
 
 /// What a selection holds of one application.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,33 +32,33 @@ pub struct AppDigest {
     pub digest: SetDigest,
 }
 
-impl AppNames {
-    /// Adds a name.
-    pub fn insert(&mut self, namespace: &str, app: &str) {
-        self.0.entry(namespace.into()).or_default().insert(app.into());
+impl ToldApps {
+    /// Adds an application.
+    pub fn insert(&mut self, namespace: &str, app: &str, extent: Extent) {
+        self.0.entry(namespace.into()).or_default().insert(app.into(), extent);
     }
 
-    /// Whether the name is among them.
+    /// Whether a key is told.
     #[must_use]
-    pub fn contains(&self, namespace: &str, app: &str) -> bool {
-        self.0.get(namespace).is_some_and(|apps| apps.contains(app))
-    }
-
-    /// How many there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.0.values().map(HashSet::len).sum()
-    }
-
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+    pub fn tell(&self, key: KeyRef<'_>) -> bool {
+        let extent = self.0.get(key.namespace).and_then(|apps| apps.get(key.app));
+        extent.is_some_and(|extent| extent.covers(key))
     }
 
     /// All of them, namespace first, in no particular order.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().flat_map(|(namespace, apps)| apps.iter().map(move |app| (&**namespace, &**app)))
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str, &Extent)> {
+        self.0.iter().flat_map(|(namespace, apps)| {
+            apps.iter().map(move |(app, extent)| (&**namespace, &**app, extent))
+        })
+    }
+}
+
+impl Extent {
+    fn covers(&self, key: KeyRef<'_>) -> bool {
+        match self {
+            Self::Whole => true,
+            Self::Buckets(told) => told[KeyHasher::new(key).bucket(told.len())],
+        }
     }
 }
 
@@ -70,8 +80,32 @@ impl Registry {
         digests
     }
 
+    /// Hashes of what a selection holds of one application, summed up by bucket. Looks at each of its instances; as
+    /// with [`Registry::digests`] nothing is held up.
+    ///
+    /// # Panics
+    /// `buckets` is no power of two.
+    #[must_use]
+    pub fn bucket_sums(&self, selectors: &Selectors, namespace: &str, app: &str, buckets: usize) -> Vec<u64> {
+        let mut sums = vec![0_u64; buckets];
+        let is_it = |held: &Arc<App>| *held.namespace.name == *namespace && *held.name == *app;
+        if let Some(app) = self.apps_of(selectors).into_iter().find(is_it) {
+            self.each_of(&app, selectors, |registration| {
+                let key = KeyHasher::new(registration.instance.key.as_ref());
+                let sum = &mut sums[key.bucket(buckets)];
+                *sum = sum.wrapping_add(key.at(&registration.version));
+            });
+        }
+        sums
+    }
+
     fn sum_of(&self, app: &App, selectors: &Selectors) -> SetDigest {
         let mut sum = SetDigest::default();
+        self.each_of(app, selectors, |registration| sum.add(registration.hash(), registration.status()));
+        sum
+    }
+
+    fn each_of(&self, app: &App, selectors: &Selectors, mut visit: impl FnMut(&Registration)) {
         for slot in app.members() {
             let Some((revision, record)) = self.slots.record(slot).filter(|(_, record)| record.is_live())
             else {
@@ -82,9 +116,8 @@ impl Registry {
             }
             let registration = record.registration(revision, Wall(0));
             if selectors.matches(&registration) {
-                sum.add(registration.hash(), registration.status());
+                visit(&registration);
             }
         }
-        sum
     }
 }

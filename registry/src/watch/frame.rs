@@ -6,10 +6,9 @@ use bytes::Bytes;
 use heureka_model::Wall;
 
 use crate::log::Told;
-use crate::record::Record;
 
 /// Bytes of texts told together; the change that goes beyond is the last. Bounds what an unread subscriber holds.
-const BYTES: usize = 64 << 10;
+pub(crate) const BYTES: usize = 64 << 10;
 
 /// Changes with which a frame is worth a message of its own.
 const LARGE: usize = 64;
@@ -47,15 +46,21 @@ impl Frame {
         (3 * self.bytes + self.changes.len() * CHANGE) as u64
     }
 
+    /// Changes that come from no single place in the log.
+    pub(crate) fn of(changes: Vec<Arc<Told>>) -> Self {
+        let bytes = changes.iter().map(|told| told.text_size()).sum();
+        Self { changes, bytes, ..Self::default() }
+    }
+
     pub(super) fn is_full(&self, max: usize) -> bool {
         self.changes.len() >= max || self.bytes >= BYTES
     }
 
-    pub(super) fn push(&mut self, told: Option<Arc<Told>>, record: &Record) {
+    /// Adds a change, the first of whose causes was committed at that time.
+    pub(super) fn push(&mut self, told: Option<Arc<Told>>, committed: Wall) {
         if let Some(told) = told {
             self.bytes += told.text_size();
-            let at = record.head().updated;
-            self.committed = Some(self.committed.map_or(at, |earlier| earlier.min(at)));
+            self.committed = Some(self.committed.map_or(committed, |earlier| earlier.min(committed)));
             self.changes.push(told);
         }
     }

@@ -1,16 +1,16 @@
 //! Readers of the same selection, for whom a change is looked at once.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Weak};
 
-use foldhash::fast::FixedState;
 use heureka_model::{Change, ChangeKind, Now, Registration, RemovalReason, Selectors, SetDigest, Wall};
 use tokio::sync::watch;
 
 use super::frame::Frame;
 use super::room::Room;
 use super::snapshot::Snapshot;
+use super::step::{Step, Steps};
 use super::tally::Tally;
 use crate::Registry;
 use crate::log::{Recent, Told};
@@ -47,7 +47,23 @@ pub(super) struct Passage {
     /// First change that may concern the selection; the end when there is none.
     first: u64,
     pub(super) upto: u64,
+    /// It ends because it is as long as it may be.
+    is_cut: bool,
+    /// It is for readers who may hold what this server did not tell them.
+    knows_others: bool,
     pub(super) frame: Arc<Frame>,
+}
+
+/// What a reader asks for who was told everything up to a position.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted {
+    pub(super) position: u64,
+    /// Revision to read to at most.
+    pub(super) bound: u64,
+    /// Changes at most.
+    pub(super) max: usize,
+    /// It may hold what this server did not tell it.
+    pub(super) knows_others: bool,
 }
 
 /// Fingerprints of the selection.
@@ -118,24 +134,18 @@ impl Interest {
         new
     }
 
-    /// What a reader is told next who was told everything up to `position`; nothing when the ring does not reach back
-    /// to it. Looked at once for all whom it serves.
-    pub(super) fn passage(
-        &self,
-        registry: &Registry,
-        position: u64,
-        bound: u64,
-        max: usize,
-        now: Now,
-    ) -> Option<Passage> {
+    /// What a reader is told next; nothing when the ring does not reach back to its position. Looked at once for all
+    /// whom it serves.
+    pub(super) fn passage(&self, registry: &Registry, wanted: Wanted, now: Now) -> Option<Passage> {
         let mut passages = self.passages.lock();
-        let fits = |passage: &&Passage| passage.upto <= bound && passage.frame.changes.len() <= max;
-        let mut kept = passages.iter().map(|(passage, _)| passage).filter(fits);
-        if let Some(known) = kept.find(|passage| passage.serves(position)) {
+        let mut kept = passages.iter().map(|(passage, _)| passage);
+        if let Some(known) = kept.find(|passage| passage.serves(wanted)) {
             return Some(known.clone());
         }
-        let tell = |recent: &Recent| self.judge(recent, registry, now);
+        let Wanted { position, bound, max, knows_others } = wanted;
+        let tell = |step: &Step| self.judge(step, knows_others, registry, now);
         let passage = self.read(registry, position..bound, max.min(CHANGES), tell)?;
+        let passage = Passage { knows_others, ..passage };
         passages.truncate(KEPT - 1);
         if self.shared.load(Ordering::Relaxed)
             && let Some(room) = registry.interests.budget().take(passage.frame.weight())
@@ -146,31 +156,31 @@ impl Interest {
     }
 
     /// Reads the ring after the first and up to the last of these revisions, as far as one frame goes; `tell` says
-    /// what is told of a change that may concern the selection.
+    /// what is told of a key whose changes may concern the selection.
     pub(super) fn read(
         &self,
         registry: &Registry,
         revisions: Range<u64>,
         max: usize,
-        tell: impl Fn(&Recent) -> Option<Arc<Told>>,
+        tell: impl Fn(&Step) -> Option<Arc<Told>>,
     ) -> Option<Passage> {
         let Range { start: after, end: bound } = revisions;
-        let mut keys = HashSet::with_hasher(FixedState::default());
-        let (mut frame, mut first, mut upto) = (Frame::default(), None, after);
-        while upto < bound && upto - after < SHARE as u64 && !frame.is_full(max) {
+        let (mut steps, mut first, mut upto) = (Steps::default(), None, after);
+        while upto < bound && upto - after < SHARE as u64 && !steps.is_full(max) {
             let Some(recent) = registry.recent(upto + 1) else { break };
             if self.covers(&recent.new) {
-                // One change per key and frame: the key's next one opens the next frame. By key, not by slot: a key
-                // that was forgotten in between comes back in another.
-                if bound - after > 1 && !keys.insert(recent.key_hash()) {
+                if steps.are_forgotten_by(&recent) {
                     break;
                 }
                 first.get_or_insert(recent.revision);
-                frame.push(tell(&recent), &recent.new);
+                steps.add(recent);
             }
             upto += 1;
         }
-        let passage = Passage { after, first: first.unwrap_or(upto), upto, frame: Arc::new(frame) };
+        let mut frame = Frame::default();
+        steps.iter().for_each(|step| frame.push(tell(step), step.committed()));
+        let (first, frame) = (first.unwrap_or(upto), Arc::new(frame));
+        let passage = Passage { after, first, upto, is_cut: upto < bound, knows_others: true, frame };
         (upto > after).then_some(passage)
     }
 
@@ -179,34 +189,36 @@ impl Interest {
         self.selectors.covers_app(&app.namespace.name, &app.name)
     }
 
-    fn judge(&self, recent: &Recent, registry: &Registry, now: Now) -> Option<Arc<Told>> {
-        let (old, view) = self.sides(recent, || registry.renewed(recent.slot, now));
+    fn judge(&self, step: &Step, knows_others: bool, registry: &Registry, now: Now) -> Option<Arc<Told>> {
+        let last = &step.last;
+        let old = step.first().old_view().filter(|old| self.selectors.matches(old));
+        let view = self.view_since(last, || registry.renewed(last.slot, now));
         let kind = match (old.is_some(), view.is_some()) {
-            (false, false) if self.removes_unseen(recent) => left(&recent.new),
+            (false, false) if knows_others && self.removes_unseen(step) => left(&last.new),
             (false, false) => return None,
             (false, true) => ChangeKind::Added,
             (true, true) => ChangeKind::Modified,
             (true, false) if planted(Bug::LeavingUntold) => return None,
-            (true, false) => left(&recent.new),
+            (true, false) => left(&last.new),
         };
-        Some(recent.told(kind, || change(kind, recent.revision, &recent.new, view.cloned())))
+        Some(last.told(kind, || change(kind, last.revision, &last.new, view.cloned())))
     }
 
-    /// A removal of what was not here is told all the same: a reader who came from another server may hold it, and
-    /// nothing else would tell it that this is over.
-    fn removes_unseen(&self, recent: &Recent) -> bool {
-        let was_here = recent.old.as_ref().is_some_and(Record::is_live);
-        !was_here && !recent.new.is_live() && self.selectors.covers_key(recent.new.key().as_ref())
+    /// A removal of what was not here is told all the same to a reader who came from another server: it may hold it,
+    /// and nothing else would tell it that this is over.
+    fn removes_unseen(&self, step: &Step) -> bool {
+        let was_here = step.first().old.as_ref().is_some_and(Record::is_live);
+        let new = &step.last.new;
+        !was_here && !new.is_live() && self.selectors.covers_key(new.key().as_ref())
     }
 
-    /// What the selection held of a key before a change, and holds since.
-    pub(super) fn sides<'a>(
+    /// What the selection holds of a key since a change.
+    pub(super) fn view_since<'a>(
         &self,
         recent: &'a Recent,
         renewed: impl FnOnce() -> Wall,
-    ) -> (Option<&'a Arc<Registration>>, Option<&'a Arc<Registration>>) {
-        let matches = |view: &&Arc<Registration>| self.selectors.matches(view);
-        (recent.old_view().filter(matches), recent.new_view(renewed).filter(matches))
+    ) -> Option<&'a Arc<Registration>> {
+        recent.new_view(renewed).filter(|view| self.selectors.matches(view))
     }
 
     /// Up to where nothing that concerns the selection follows `position`, as far as readers were woken.
@@ -247,7 +259,8 @@ impl Interest {
         while tally.revision < position {
             let Some(recent) = registry.recent(tally.revision + 1) else { return false };
             let covered = self.covers(&recent.new);
-            let (old, new) = if covered { self.sides(&recent, || Wall(0)) } else { (None, None) };
+            let matches = |view: &&Arc<Registration>| covered && self.selectors.matches(view);
+            let (old, new) = (recent.old_view().filter(matches), recent.new_view(|| Wall(0)).filter(matches));
             tally.advance(recent.revision, old, new);
         }
         true
@@ -255,9 +268,12 @@ impl Interest {
 }
 
 impl Passage {
-    /// Whether a reader who was told everything up to `position` is told exactly this next.
-    fn serves(&self, position: u64) -> bool {
-        (self.after..self.first).contains(&position)
+    /// Whether this reader is told exactly this next.
+    fn serves(&self, wanted: Wanted) -> bool {
+        (self.after..self.first).contains(&wanted.position)
+            && (self.upto == wanted.bound || self.is_cut && self.upto < wanted.bound)
+            && self.frame.changes.len() <= wanted.max
+            && self.knows_others == wanted.knows_others
     }
 }
 
@@ -286,7 +302,7 @@ pub(super) fn change(
 }
 
 /// A key leaves the set because its instance went, or because it matches no more.
-pub(super) fn left(record: &Record) -> ChangeKind {
+pub(crate) fn left(record: &Record) -> ChangeKind {
     ChangeKind::Removed(match record.head().life {
         Life::Live => RemovalReason::FilteredOut,
         Life::Cancelled => RemovalReason::Cancelled,

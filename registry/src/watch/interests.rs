@@ -151,6 +151,13 @@ impl Held {
     }
 }
 
+impl Membership {
+    /// The interest, for whoever compares it.
+    pub(super) fn shared(&self) -> Arc<Interest> {
+        Arc::clone(&self.interest)
+    }
+}
+
 impl Deref for Membership {
     type Target = Interest;
 
@@ -166,6 +173,12 @@ impl Drop for Membership {
 }
 
 impl Registry {
+    /// How many subscriptions are open.
+    #[must_use]
+    pub fn subscriptions(&self) -> usize {
+        self.interests.held.lock().all.values().map(|(_, readers)| readers).sum()
+    }
+
     /// Wakes all readers for news that is no change.
     pub fn wake_readers(&self) {
         self.interests.held.lock().wake_all();

@@ -8,12 +8,15 @@ mod interest;
 mod interests;
 mod room;
 mod snapshot;
+mod step;
 mod subscription;
 mod tally;
 mod vector;
 
-pub use apps::{AppDigest, AppNames};
+pub use apps::{AppDigest, Extent, ToldApps};
+pub(crate) use frame::BYTES;
 pub use frame::Frame;
 pub(crate) use horizon::Horizon;
+pub(crate) use interest::left;
 pub(crate) use interests::Interests;
-pub use subscription::{Batch, Start, Subscription, TakesLong};
+pub use subscription::{Batch, Place, Start, Subscription, TakesLong};

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use heureka_model::{Action, Change, ChangeKind, Now, Registration, Selectors, SetDigest};
 use tokio::sync::watch;
 
-use super::AppNames;
+use super::ToldApps;
 use super::frame::Frame;
-use super::interest::{Missing, SHARE, change, left};
+use super::interest::{Interest, Missing, SHARE, Wanted, change, left};
 use super::interests::Membership;
 use super::snapshot::{Page, Snapshot};
+use super::step::Step;
 use super::vector::covers_record;
 use crate::Registry;
-use crate::log::{Recent, Told};
+use crate::log::Told;
 use crate::record::Record;
 use crate::replication::Position;
 use crate::seeded::{Bug, planted};
@@ -34,7 +35,7 @@ pub enum Start {
     Since(Arc<[Position]>),
     /// With everything that is there of these applications, and with what changed after the revision in any: of the
     /// others the subscriber holds what was there at some moment since.
-    Apps(Arc<AppNames>, u64),
+    Apps(Arc<ToldApps>, u64),
     /// With the next change.
     Live,
 }
@@ -57,6 +58,8 @@ pub struct Subscription {
     catch_up: u64,
     /// The subscriber holds the whole set once it is told everything, so that a fingerprint means something.
     complete: bool,
+    /// The subscriber may hold what this server did not tell it.
+    knows_others: bool,
     /// What the subscriber held at first, until it was told the rest.
     knows: Option<Knows>,
     /// Where the subscriber stands for the floor: a pass from zero counts as standing at the head it took first.
@@ -81,7 +84,14 @@ enum Known {
     /// The writes that a vector covers.
     Writes(Arc<[Position]>),
     /// All but these applications, as they were at a revision.
-    AllBut(Arc<AppNames>, u64),
+    AllBut(Arc<ToldApps>, u64),
+}
+
+/// Where a subscription stands.
+#[derive(Debug)]
+pub struct Place {
+    interest: Arc<Interest>,
+    position: u64,
 }
 
 /// What a subscription has to tell.
@@ -117,6 +127,7 @@ impl Subscription {
             fresh,
             catch_up: head,
             complete: start != Start::Live,
+            knows_others: !matches!(start, Start::Full | Start::Apps(..)),
             safe: if matches!(start, Start::Since(_)) { head } else { position.max(fresh) },
             knows: Knows::of(start, head),
             lost: false,
@@ -159,6 +170,12 @@ impl Subscription {
     #[must_use]
     pub fn position(&self) -> u64 {
         self.position
+    }
+
+    /// The same, for comparison with others.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        Place { interest: self.interest.shared(), position: self.position }
     }
 
     /// Fingerprint of the subscribed set, once it is known for the very position that the subscriber was told.
@@ -207,7 +224,10 @@ impl Subscription {
     }
 
     fn bound(&self, registry: &Registry) -> u64 {
-        self.stop.filter(|stop| *stop > self.position).unwrap_or_else(|| registry.head())
+        // All who were woken together read as far, so that they are told the same.
+        let told = Some(registry.interests.told());
+        let further = |revision: &u64| *revision > self.position;
+        self.stop.filter(further).or(told.filter(further)).unwrap_or_else(|| registry.head())
     }
 
     /// Passes over what does not concern the subscriber.
@@ -243,16 +263,18 @@ impl Subscription {
 
     /// Reads on in the ring with all who share the selection; nothing when it does not reach back to the position.
     fn read_ring(&mut self, registry: &Registry, bound: u64, max: usize, now: Now) -> Option<Arc<Frame>> {
-        let passage = self.interest.passage(registry, self.position, bound, max, now)?;
+        let wanted = Wanted { position: self.position, bound, max, knows_others: self.knows_others };
+        let passage = self.interest.passage(registry, wanted, now)?;
         self.advance(passage.upto);
         Some(passage.frame)
     }
 
     /// Reads on in the ring where its old records are not what the subscriber holds.
     fn read_to_seam(&mut self, registry: &Registry, bound: u64, max: usize, now: Now) -> Option<Arc<Frame>> {
-        let tell = |recent: &Recent| {
-            let (_, view) = self.interest.sides(recent, || registry.renewed(recent.slot, now));
-            let change = self.untracked(recent.revision, &recent.new, view.cloned());
+        let tell = |step: &Step| {
+            let last = &step.last;
+            let view = self.interest.view_since(last, || registry.renewed(last.slot, now));
+            let change = self.untracked(last.revision, &last.new, view.cloned());
             change.map(|change| Arc::new(Told::new(change)))
         };
         let passage = self.interest.read(registry, self.position..bound.min(self.seam), max, tell)?;
@@ -273,7 +295,7 @@ impl Subscription {
                 left_at = Some(revision);
             }
             if left_at.is_none() {
-                frame.push(self.examine(registry, revision, slot, &record, now), &record);
+                frame.push(self.examine(registry, revision, slot, &record, now), record.head().updated);
             }
         };
         let walked = registry.log.walk(&registry.slots, self.position, bound, SHARE, visit);
@@ -340,7 +362,7 @@ impl Knows {
     fn of(start: Start, head: u64) -> Option<Self> {
         let what = match start {
             Start::Since(vector) => Known::Writes(vector),
-            Start::Apps(names, revision) => Known::AllBut(names, revision),
+            Start::Apps(told, revision) => Known::AllBut(told, revision),
             Start::Full | Start::After(_) | Start::Live => return None,
         };
         Some(Self { what, until: head })
@@ -350,11 +372,18 @@ impl Knows {
     fn holds(&self, revision: u64, record: &Record) -> bool {
         match &self.what {
             Known::Writes(vector) => covers_record(vector, record),
-            Known::AllBut(names, known) => {
-                let app = record.app();
-                revision <= *known && !names.contains(&app.namespace.name, &app.name)
-            }
+            Known::AllBut(told, known) => revision <= *known && !told.tell(record.key().as_ref()),
         }
+    }
+}
+
+impl Place {
+    /// Whether nothing lies between two places that concerns the selection, which is the same for both: whoever was told
+    /// everything up to one of them was told everything up to the other. It may be denied for a while where it is so.
+    #[must_use]
+    pub fn is_level(&self, other: &Self, registry: &Registry) -> bool {
+        let (first, last) = (self.position.min(other.position), self.position.max(other.position));
+        Arc::ptr_eq(&self.interest, &other.interest) && self.interest.unchanged_until(registry, first) >= last
     }
 }
 

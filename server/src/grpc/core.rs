@@ -13,6 +13,7 @@ use tonic::Extensions;
 use super::lists::Entries;
 use super::push::Push;
 use super::status::{Fault, Reason};
+use super::turns::Turns;
 use super::{Connection, Deps, Identity, Limits};
 use crate::life::{Life, State};
 use crate::peers::{self, Counts};
@@ -38,15 +39,14 @@ pub(super) struct Core {
     pub(super) applications: AppCache<(String, String), Entries>,
     identity: Identity,
     readings: Arc<Semaphore>,
-    /// Turns of those who have much to tell, so that the others find a thread.
-    pub(super) turns: Semaphore,
+    pub(super) turns: Turns,
 }
 
 impl Core {
     pub(super) fn new(deps: Deps) -> Self {
         let Deps { registry, clock, identity, life, drain, limits, counts, .. } = deps;
         let readings = Arc::new(Semaphore::new(READINGS));
-        let (turns, push) = (Semaphore::new(turns()), Push::default());
+        let (turns, push) = (Turns::new(), Push::default());
         let applications = AppCache::new(APPLICATIONS);
         Self { registry, limits, drain, life, applications, clock, counts, identity, readings, turns, push }
     }
@@ -114,11 +114,6 @@ impl Core {
             v1::ServerMode::Normal
         }
     }
-}
-
-/// Half of the threads that serve requests.
-fn turns() -> usize {
-    std::thread::available_parallelism().map_or(1, |threads| threads.get().div_ceil(2))
 }
 
 /// Who writes.

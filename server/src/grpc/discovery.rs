@@ -38,7 +38,10 @@ impl DiscoveryService for Discovery {
         let key = BorrowedKey::required(request.get_ref().key.as_ref()).map_err(Fault::request)?;
         let found = self.core.registry.get(key.as_ref(), now).ok_or_else(|| not_found(&key))?;
         let header = self.core.header(revision, now);
-        Ok(Response::new(v1::GetInstanceResponse { header, instance: Some(lists::answered(found, now)) }))
+        Ok(Response::new(v1::GetInstanceResponse {
+            header,
+            instance: Some(lists::answered(&self.core.registry, found, now)),
+        }))
     }
 
     async fn list_instances(&self, request: Request<v1::ListInstancesRequest>) -> Answer<ListedInstances> {

@@ -5,7 +5,7 @@ use heureka_model::{InstanceKey, Invalid, Now, Problem, Registration, Selectors,
 use heureka_proto::convert::selectors;
 use heureka_proto::listed::{ListedInstances, entry_len, push_entry};
 use heureka_proto::v1;
-use heureka_registry::AppSummary;
+use heureka_registry::{AppSummary, Registry};
 use prost::Message as _;
 
 use super::core::Core;
@@ -97,6 +97,10 @@ async fn application(
 ) -> Encoded {
     // Both before the instances are read: the list says no less.
     let revision = core.registry.head();
+    // Reports are no changes: what is kept would not tell them.
+    if core.registry.has_reports(namespace, name) {
+        return read(core, selectors, None, size, now).await;
+    }
     let (kept, key) = (&core.applications, (namespace.to_owned(), name.to_owned()));
     if let Some(entries) = kept.current(&key, now.mono).filter(|kept| kept.count <= size) {
         return Encoded { entries, next: None, revision };
@@ -117,25 +121,31 @@ async fn read(
     now: Now,
 ) -> Encoded {
     if !core.is_long(selectors) {
-        return cut(core.registry.page(selectors, after, size, now), now);
+        return cut(&core.registry, core.registry.page(selectors, after, size, now), now);
     }
     let (registry, selectors, after) = (core.registry.clone(), selectors.clone(), after.cloned());
-    core.aside(move || cut(registry.page(&selectors, after.as_ref(), size, now), now)).await
+    core.aside(move || cut(&registry, registry.page(&selectors, after.as_ref(), size, now), now)).await
 }
 
 /// An instance as it stands in an answer of this moment.
-pub(super) fn answered(registration: Registration, now: Now) -> v1::Instance {
-    v1::Instance { suspect: registration.is_overdue(now.wall), ..registration.into() }
+pub(super) fn answered(registry: &Registry, registration: Registration, now: Now) -> v1::Instance {
+    let suspect = registration.is_overdue(now.wall);
+    let reported = registry.reported(registration.instance.key.as_ref());
+    let mut instance = v1::Instance { suspect, ..registration.into() };
+    if let Some((report, _)) = reported.filter(|(report, _)| !report.available.is_empty()) {
+        instance.capacity.get_or_insert_default().available = report.available.clone();
+    }
+    instance
 }
 
 /// The longest beginning of a page that fits into one message, and the key after which the next one goes on.
-fn cut(page: heureka_registry::Page, now: Now) -> Encoded {
+fn cut(registry: &Registry, page: heureka_registry::Page, now: Now) -> Encoded {
     let (mut bytes, mut count) = (Vec::new(), 0);
     let mut next = page.next;
     let mut last = None;
     for registration in page.instances {
         let key = registration.instance.key.clone();
-        let instance = answered(registration, now);
+        let instance = answered(registry, registration, now);
         if bytes.len() + entry_len(&instance) > MAX_MESSAGE && last.is_some() {
             next = last;
             break;
@@ -184,7 +194,8 @@ pub(super) fn applications(
 }
 
 fn app_digest(namespace: &str, app: AppSummary) -> v1::AppDigest {
-    v1::AppDigest { namespace: namespace.to_owned(), app: app.name, digest: Some(app.digest.into()) }
+    let (namespace, digest) = (namespace.to_owned(), Some(app.digest.into()));
+    v1::AppDigest { namespace, app: app.name, digest, ..v1::AppDigest::default() }
 }
 
 fn names_token(core: &Core, token: &str, spec: u64) -> Result<String, Fault> {

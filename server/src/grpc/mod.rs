@@ -16,6 +16,7 @@ mod registrar;
 mod seats;
 mod status;
 mod token;
+mod turns;
 mod watch;
 
 #[cfg(test)]
@@ -96,6 +97,8 @@ pub(crate) struct Limits {
     pub(crate) batch: usize,
     /// Open watches of this node.
     pub(crate) watches: usize,
+    /// Readers who wait for their turn; while there are more, nobody begins with a whole set.
+    pub(crate) waiting: usize,
     /// Time for a call whose client states none.
     pub(crate) deadline: Duration,
     /// Longest time that a client may state.
@@ -112,6 +115,7 @@ impl Default for Limits {
             unary: 1 << 20,
             batch: 4 << 20,
             watches: 20_000,
+            waiting: 2_000,
             deadline: Duration::from_secs(5),
             deadline_max: Duration::from_secs(30),
             stall: Duration::from_mins(10),
@@ -179,8 +183,11 @@ impl Grpc {
         let watches = Arc::new(Watches::new(limits.watches));
         let drain = deps.drain.clone();
         let (office, proxies) = (deps.office.clone(), deps.proxies.clone());
+        let clock = deps.clock.clone();
         let core = Arc::new(Core::new(deps));
         tokio::spawn(watch::herald(Arc::downgrade(&core.registry), core.registry.head_changes()));
+        let readings = core.registry.readings_news();
+        tokio::spawn(watch::herald_readings(Arc::downgrade(&core.registry), clock, readings));
         let (reporter, health_service) = tonic_health::server::health_reporter();
         let health = Health::new(reporter);
         health.set(core.life.state()).await;

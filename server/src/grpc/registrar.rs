@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use heureka_model::{DrainPlan, Instance, Invalid, KeyRef, Now, Problem, Registration, Status};
+use heureka_model::{DrainPlan, Instance, Invalid, KeyRef, Now, Problem, Registration, Report, Status};
 use heureka_proto::convert::{BorrowedKey, duration, status, status_number, wire_duration};
 use heureka_proto::served::registry_service_server::RegistryService;
 use heureka_proto::{served, v1};
@@ -134,6 +134,18 @@ impl RegistryService for Registrar {
         let instance = delivered(stored.map_err(Fault::from)?);
         self.core.settle().await;
         Ok(Response::new(v1::UpdateMetadataResponse { header: self.header(&call), instance }))
+    }
+
+    async fn report(&self, request: Request<v1::ReportRequest>) -> Answer<v1::ReportResponse> {
+        let call = self.call(request.extensions());
+        let mut request = request.into_inner();
+        let owned = request.key.take();
+        let key = BorrowedKey::required(owned.as_ref()).map_err(Fault::request)?;
+        let (registry, report) = (&self.core.registry, Report::from(request));
+        report.validate(&registry.config().limits).map_err(Fault::request)?;
+        registry.report(key.as_ref(), report, call.now).map_err(Fault::from)?;
+        let min_interval = Some(wire_duration(registry.config().report_interval));
+        Ok(Response::new(v1::ReportResponse { min_interval }))
     }
 }
 

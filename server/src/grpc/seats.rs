@@ -27,7 +27,7 @@ pub(crate) struct Sitter {
     /// Number; each watch of a server's life has its own.
     pub(crate) id: u64,
     /// Name that the client gave.
-    pub(crate) client: String,
+    pub(crate) client: Arc<str>,
     /// Where it came from.
     pub(crate) address: Option<IpAddr>,
     /// When it began.
@@ -98,7 +98,7 @@ impl Watches {
 
     pub(super) fn sit(
         self: &Arc<Self>,
-        client: String,
+        client: Arc<str>,
         address: Option<IpAddr>,
         now: Wall,
     ) -> Result<Seat, Fault> {
@@ -126,6 +126,16 @@ impl Watches {
 impl Seat {
     pub(super) fn sitter(&self) -> &Arc<Sitter> {
         &self.sitter
+    }
+}
+
+impl Sitter {
+    /// Is told what another was told.
+    pub(super) fn follow(&self, other: &Self) {
+        let copy =
+            |from: &AtomicU64, to: &AtomicU64| to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        copy(&other.told, &self.told);
+        copy(&other.instances, &self.instances);
     }
 }
 
@@ -162,7 +172,7 @@ mod tests {
     fn watchers_are_listed_in_pages_while_they_sit() {
         let watches = Arc::new(Watches::new(9));
         let mut seats: Vec<_> =
-            (0..3).map(|n| watches.sit(format!("c{n}"), None, Wall(n)).unwrap()).collect();
+            (0..3).map(|n| watches.sit(format!("c{n}").into(), None, Wall(n)).unwrap()).collect();
         let names = |after, max| -> Vec<_> {
             watches.list(after, max).iter().map(|sitter| (sitter.id, sitter.client.clone())).collect()
         };

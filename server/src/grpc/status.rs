@@ -44,12 +44,13 @@ pub(super) enum Reason {
     Syncing,
     Draining,
     Stalled,
+    Overloaded,
     DeadlineExceeded,
 }
 
 impl Reason {
     #[cfg(test)]
-    pub(super) const ALL: [Self; 26] = [
+    pub(super) const ALL: [Self; 27] = [
         Self::InvalidInstance,
         Self::MetadataTooLarge,
         Self::InvalidRequest,
@@ -75,6 +76,7 @@ impl Reason {
         Self::Syncing,
         Self::Draining,
         Self::Stalled,
+        Self::Overloaded,
         Self::DeadlineExceeded,
     ];
 
@@ -105,6 +107,7 @@ impl Reason {
             Self::Syncing => "SYNCING",
             Self::Draining => "DRAINING",
             Self::Stalled => "STALLED",
+            Self::Overloaded => "OVERLOADED",
             Self::DeadlineExceeded => "DEADLINE_EXCEEDED",
         }
     }
@@ -127,7 +130,9 @@ impl Reason {
             Self::InstanceExists => Code::AlreadyExists,
             Self::ResumeTokenExpired => Code::OutOfRange,
             Self::MessageTooLarge | Self::TooManyInstances | Self::TooManyWatches => Code::ResourceExhausted,
-            Self::PeerBusy | Self::Syncing | Self::Draining | Self::Stalled => Code::Unavailable,
+            Self::PeerBusy | Self::Syncing | Self::Draining | Self::Stalled | Self::Overloaded => {
+                Code::Unavailable
+            }
             Self::DeadlineExceeded => Code::DeadlineExceeded,
         }
     }
@@ -135,7 +140,9 @@ impl Reason {
     pub(super) const fn retry_after(self) -> Option<Duration> {
         match self {
             Self::TooManyInstances | Self::TooManyWatches => Some(RETRY_WHEN_FULL),
-            Self::PeerBusy | Self::Syncing | Self::Draining | Self::Stalled => Some(RETRY_ELSEWHERE),
+            Self::PeerBusy | Self::Syncing | Self::Draining | Self::Stalled | Self::Overloaded => {
+                Some(RETRY_ELSEWHERE)
+            }
             _ => None,
         }
     }

@@ -119,6 +119,7 @@ fn gauges() -> Read<Gauge, Sources, Option<f64>> {
         (gauge!("heureka_log_head"), |sources| Some(float(sources.core.head()))),
         (gauge!("heureka_log_floor"), |sources| Some(float(sources.core.floor()))),
         (gauge!("heureka_watch_open"), |sources| Some(float(sources.watches.open() as u64))),
+        (gauge!("heureka_watch_cursors"), |sources| Some(float(sources.core.subscriptions() as u64))),
         (gauge!("heureka_server_ready"), |sources| {
             Some(f64::from(u8::from(sources.life.state() == State::Ready)))
         }),

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::drive::{Bench, Pace, Row, Sample};
+use crate::drive::{Bench, Pace, Row, Sample, Turns};
 use crate::report;
 use crate::server::Program;
 use crate::watch::middle;
@@ -23,6 +23,9 @@ const PACE: Pace = Pace {
     changes: 40,
     instances: 10_000,
     shared: 100,
+    single: 9900,
+    steady: (10, Duration::from_secs(1)),
+    large: (2000, 20_000),
     connections: 2000,
     rest: Duration::from_millis(500),
     fresh: 3,
@@ -41,7 +44,7 @@ pub(crate) fn run(old: PathBuf, new: PathBuf, rows: &[Row]) -> io::Result<bool> 
     let bench = Bench::new(PACE)?;
     report::comparison(MARGIN);
     let mut worse = 0;
-    for row in rows {
+    for row in rows.iter().filter(|row| row.is_of_any_build()) {
         let found = settled(&bench, row, &programs)?;
         report::compared(row, &found);
         worse += usize::from(found.is_worse());
@@ -80,12 +83,12 @@ pub(crate) struct Gain {
 }
 
 impl Found {
-    fn of(row: &Row, samples: &[[Sample; 2]]) -> Self {
-        let gains = samples.iter().map(|[old, new]| row.unit().gain(old.figure, new.figure));
-        let cpu: Option<Vec<f64>> = samples.iter().map(|[old, new]| Some(old.cpu? / new.cpu?)).collect();
+    fn of(row: &Row, turns: &Turns) -> Self {
+        let gains = turns.iter().map(|sides| row.gain(sides[0].figure, sides[1].figure));
+        let cpu: Option<Vec<f64>> = turns.iter().map(|sides| Some(sides[0].cpu? / sides[1].cpu?)).collect();
         Self {
-            old: report::median(samples, 0),
-            new: report::median(samples, 1),
+            old: report::median(turns, 0),
+            new: report::median(turns, 1),
             figure: Gain::of(gains.collect()),
             cpu: cpu.map(Gain::of),
         }
@@ -115,13 +118,13 @@ mod tests {
     use super::*;
     use crate::drive::ROWS;
 
-    fn samples(figures: &[(f64, f64)], cpu: (f64, f64)) -> Vec<[Sample; 2]> {
+    fn turns(figures: &[(f64, f64)], cpu: (f64, f64)) -> Turns {
         let sample = |figure, cpu| Sample { figure, cpu: Some(cpu), ..Sample::default() };
-        figures.iter().map(|(old, new)| [sample(*old, cpu.0), sample(*new, cpu.1)]).collect()
+        figures.iter().map(|(old, new)| vec![sample(*old, cpu.0), sample(*new, cpu.1)]).collect()
     }
 
     fn is_worse(figures: &[(f64, f64)], cpu: (f64, f64)) -> bool {
-        Found::of(&ROWS[0], &samples(figures, cpu)).is_worse()
+        Found::of(&ROWS[0], &turns(figures, cpu)).is_worse()
     }
 
     #[test]

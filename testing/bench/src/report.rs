@@ -3,8 +3,9 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "printing is what this program does")]
 
 use crate::compare::{Found, Gain};
-use crate::drive::{Row, Sample, Unit};
+use crate::drive::{Extra, Row, Sample, Turns, Unit};
 use crate::machine;
+use crate::server::{Peer, Program};
 use crate::watch::{Spread, middle};
 
 /// Prints what the figures were measured on.
@@ -56,48 +57,110 @@ pub(crate) fn address(address: std::net::SocketAddr, process: u32) {
     println!("{address} {process}");
 }
 
+/// The same where changes are made at another address.
+pub(crate) fn addresses(address: std::net::SocketAddr, process: u32, writes: std::net::SocketAddr) {
+    println!("{address} {process} {writes}");
+}
+
 /// Where a server of a cluster listens, as the binary says it.
 pub(crate) fn listening(address: std::net::SocketAddr) {
     println!("heureka listening on {address}");
 }
 
-/// A row of heureka beside its limit: medians of all turns.
-pub(crate) fn row(row: &Row, samples: &[[Sample; 2]]) {
-    let [ours, limit] = [0, 1].map(|side| median(samples, side));
-    let ratio = middle(samples.iter().map(|[ours, limit]| ours.figure / limit.figure));
-    let figure = figures(row.unit(), ours.figure, limit.figure);
-    line(row.name, &format!("{figure} = {ratio:.2}"), row.asked);
-    for detail in details(&ours, &limit) {
-        println!("    {detail}");
+/// A row of heureka beside its limit and others: medians of all turns.
+pub(crate) fn row(row: &Row, programs: &[Program], turns: &Turns) {
+    let sides: Vec<Sample> = (0..programs.len()).map(|side| median(turns, side)).collect();
+    let ratio = |side: usize| middle(turns.iter().map(|sides| sides[0].figure / sides[side].figure));
+    let ours = &sides[0];
+    match sides.get(1).filter(|_| programs[1] == Program::Limit) {
+        Some(limit) => {
+            let figure = figures(row.unit(), ours.figure, limit.figure);
+            line(row.name, &format!("{figure} = {:.2}", ratio(1)), row.asked);
+            details(ours, limit).iter().for_each(|detail| println!("    {detail}"));
+        }
+        None => {
+            line(row.name, &figure(row.unit(), ours.figure), row.asked);
+            details_of(ours).iter().for_each(|detail| println!("    {detail}"));
+        }
+    }
+    for (side, program) in programs.iter().enumerate().filter(|(_, program)| program.is_peer()) {
+        let (name, other) = (program.name(), &sides[side]);
+        println!("    {name}: {}, ours / {name} = {:.2}", figure(row.unit(), other.figure), ratio(side));
+        details_of(other).iter().for_each(|detail| println!("        {detail}"));
     }
 }
 
+/// That a registry of others is not here.
+pub(crate) fn missing(peer: Peer) {
+    println!("    {} not found: {}", peer.name(), peer.installation());
+}
+
 /// The middle of every figure of one side, but the longest of all latencies.
-pub(crate) fn median(samples: &[[Sample; 2]], side: usize) -> Sample {
+pub(crate) fn median(turns: &Turns, side: usize) -> Sample {
     let of = |pick: &dyn Fn(&Sample) -> Option<f64>| {
-        let values: Vec<f64> = samples.iter().filter_map(|sides| pick(&sides[side])).collect();
+        let values: Vec<f64> = turns.iter().filter_map(|sides| pick(&sides[side])).collect();
         (!values.is_empty()).then(|| middle(values))
     };
     let latency = |pick: fn(&Spread) -> f64| of(&|sample| sample.latencies.as_ref().map(pick));
-    let latencies = samples.iter().filter_map(|sides| sides[side].latencies);
+    let latencies = turns.iter().filter_map(|sides| sides[side].latencies);
     let longest = latencies.map(|spread| spread.max).fold(0.0, f64::max);
     let spread = || {
         Some(Spread { p50: latency(|spread| spread.p50)?, p99: latency(|spread| spread.p99)?, max: longest })
+    };
+    let extras = turns.first().map(|sides| sides[side].extras.clone()).unwrap_or_default();
+    let extra = |(position, extra): (usize, Extra)| {
+        let value = of(&|sample| sample.extras.get(position).map(|extra| extra.value));
+        Extra { value: value.unwrap_or_default(), ..extra }
     };
     Sample {
         figure: of(&|sample| Some(sample.figure)).unwrap_or_default(),
         latencies: spread(),
         cpu: of(&|sample| sample.cpu),
-        after: of(&|sample| sample.after),
+        extras: extras.into_iter().enumerate().map(extra).collect(),
     }
 }
 
 /// Two figures in their unit.
 pub(crate) fn figures(unit: Unit, first: f64, second: f64) -> String {
-    match unit {
-        Unit::PerSecond => format!("{} / {}", count(first), count(second)),
-        Unit::Seconds => format!("{:.2} / {:.2} ms", first * 1e3, second * 1e3),
-        Unit::Bytes => format!("{:.1} / {:.1} KiB", first / 1024.0, second / 1024.0),
+    let scale = unit.scale(first.max(second));
+    format!("{} / {}{}", scale.number(first), scale.number(second), scale.name)
+}
+
+/// One figure in its unit.
+fn figure(unit: Unit, value: f64) -> String {
+    let scale = unit.scale(value);
+    format!("{}{}", scale.number(value), scale.name)
+}
+
+/// How numbers of a unit are printed.
+struct Scale {
+    by: f64,
+    digits: usize,
+    name: &'static str,
+    /// Whether thousands and millions have letters instead.
+    counts: bool,
+}
+
+impl Scale {
+    fn number(&self, value: f64) -> String {
+        if self.counts { count(value) } else { format!("{:.*}", self.digits, value * self.by) }
+    }
+}
+
+impl Unit {
+    /// What suits a number of this size.
+    fn scale(self, largest: f64) -> Scale {
+        let scale = |by, digits, name| Scale { by, digits, name, counts: false };
+        match self {
+            Self::PerSecond | Self::Count => Scale { counts: true, ..scale(1.0, 0, "") },
+            Self::Seconds if largest >= 10.0 => scale(1.0, 2, " s"),
+            Self::Seconds => scale(1e3, 2, " ms"),
+            Self::Bytes if largest < 1024.0 => scale(1.0, 0, " B"),
+            Self::Bytes if largest < 1024.0 * 1024.0 => scale(1.0 / 1024.0, 1, " KiB"),
+            Self::Bytes => scale(1.0 / 1024.0 / 1024.0, 1, " MiB"),
+            Self::Share => scale(100.0, 2, " %"),
+            Self::Times => scale(1.0, 3, ""),
+        }
     }
 }
 
@@ -111,7 +174,6 @@ fn count(number: f64) -> String {
 
 /// What else is known of both sides.
 fn details(first: &Sample, second: &Sample) -> Vec<String> {
-    let mut details = Vec::new();
     let mut parts = Vec::new();
     if let (Some(one), Some(two)) = (first.latencies, second.latencies) {
         for (name, one, two) in
@@ -123,13 +185,25 @@ fn details(first: &Sample, second: &Sample) -> Vec<String> {
     if let (Some(one), Some(two)) = (first.cpu, second.cpu) {
         parts.push(format!("server CPU {} / {}", cpu(one), cpu(two)));
     }
-    if !parts.is_empty() {
-        details.push(parts.join("   "));
+    let both = first.extras.iter().zip(&second.extras);
+    let extras = both.map(|(one, two)| format!("{} {}", one.name, figures(one.unit, one.value, two.value)));
+    lines(parts, extras.collect())
+}
+
+/// The same of one side.
+fn details_of(sample: &Sample) -> Vec<String> {
+    let mut parts = Vec::new();
+    if let Some(Spread { p50, p99, max }) = sample.latencies {
+        parts.push(format!("p50 {:.2} ms   p99 {:.2} ms   max {:.2} ms", p50 / 1e6, p99 / 1e6, max / 1e6));
     }
-    if let (Some(one), Some(two)) = (first.after, second.after) {
-        details.push(format!("after some changes {}", figures(Unit::Bytes, one, two)));
-    }
-    details
+    parts.extend(sample.cpu.map(|seconds| format!("server CPU {}", cpu(seconds))));
+    let extras =
+        sample.extras.iter().map(|extra| format!("{} {}", extra.name, figure(extra.unit, extra.value)));
+    lines(parts, extras.collect())
+}
+
+fn lines(parts: Vec<String>, extras: Vec<String>) -> Vec<String> {
+    [parts, extras].into_iter().filter(|line| !line.is_empty()).map(|line| line.join("   ")).collect()
 }
 
 /// Microseconds of seconds.

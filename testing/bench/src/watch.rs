@@ -28,6 +28,13 @@ pub(crate) fn timed<R>(work: impl FnOnce() -> R) -> (f64, R) {
     (start.elapsed().as_secs_f64(), result)
 }
 
+/// The same of work that waits.
+pub(crate) async fn timed_async<R>(work: impl Future<Output = R>) -> (f64, R) {
+    let start = Instant::now();
+    let result = work.await;
+    (start.elapsed().as_secs_f64(), result)
+}
+
 /// Median of several measurements.
 pub(crate) fn median<const N: usize>(mut measure: impl FnMut() -> f64) -> f64 {
     middle((0..N).map(|_| measure()))
@@ -72,6 +79,12 @@ impl Latencies {
     /// Ends it.
     pub(crate) fn end(&mut self, begun: Instant) {
         self.0.push(begun.elapsed().as_nanos() as u64);
+    }
+
+    /// Ends so many operations at once that began together.
+    pub(crate) fn end_of(&mut self, operations: usize, begun: Instant) {
+        let nanos = begun.elapsed().as_nanos() as u64;
+        self.0.extend(std::iter::repeat_n(nanos, operations));
     }
 
     pub(crate) fn merged(all: impl IntoIterator<Item = Self>) -> Self {

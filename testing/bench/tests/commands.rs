@@ -36,10 +36,20 @@ fn every_server_row_runs() {
         "REST delta fetch",
         "change to one watcher",
         "last of 1000 watchers",
+        "a connection each",
+        "one core at 1 change/s",
         "idle connection",
         "further watch",
+        "rolling restart",
+        "back without a whole set",
+        "beside a stopped one",
+        "stopped watcher",
     ] {
         assert!(table.contains(row), "{row} is missing:\n{table}");
+    }
+    for other in ["etcd", "rnacos"] {
+        let told = [format!("{other}: "), format!("{other} not found: ")];
+        assert!(told.iter().any(|told| table.contains(told)), "nothing is said of {other}:\n{table}");
     }
 }
 

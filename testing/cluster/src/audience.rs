@@ -127,7 +127,7 @@ impl Seen {
                 self.held.remove(&key);
                 self.gone.insert(key);
             }
-            Event::Synced { .. } | Event::Preserving(_) => {}
+            Event::Synced { .. } | Event::Preserving(_) | Event::Reading(_) => {}
         }
     }
 }

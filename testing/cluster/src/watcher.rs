@@ -194,7 +194,7 @@ impl View {
                 self.mark(&mark.resume_token, mark.revision, mark.digest.as_ref())?;
                 Ok(Heard::Bookmark)
             }
-            Wire::GoAway(_) | Wire::Notice(_) => Ok(Heard::Other),
+            Wire::GoAway(_) | Wire::Notice(_) | Wire::Readings(_) => Ok(Heard::Other),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use heureka_model::{InstanceKey, Registration, SetDigest, Version};
+use heureka_model::{InstanceKey, KeyHasher, Registration, SetDigest, Version};
 
 /// What is known of a set.
 #[derive(Clone, Debug, Default)]
@@ -19,8 +19,15 @@ pub(crate) struct Set {
     pub(crate) removed: Option<HashMap<InstanceKey, Version>>,
 }
 
-/// Applications by namespace and name.
-pub(crate) type Apps = HashSet<(String, String)>;
+/// Applications by namespace and name, whole or in part.
+pub(crate) type Apps = HashMap<(String, String), Option<Buckets>>;
+
+/// Some of so many buckets.
+#[derive(Clone, Debug)]
+pub(crate) struct Buckets {
+    pub(crate) count: usize,
+    pub(crate) told: HashSet<u32>,
+}
 
 impl Set {
     pub(crate) fn is_whole(&self) -> bool {
@@ -76,5 +83,11 @@ impl Set {
 
 /// Whether a snapshot of these applications, or of all, tells the key.
 pub(crate) fn covers(apps: Option<&Apps>, key: &InstanceKey) -> bool {
-    apps.is_none_or(|apps| apps.contains(&(key.namespace.clone(), key.app.clone())))
+    let in_part = |buckets: &Buckets| {
+        buckets.told.contains(&(KeyHasher::new(key.as_ref()).bucket(buckets.count) as u32))
+    };
+    apps.is_none_or(|apps| {
+        let extent = apps.get(&(key.namespace.clone(), key.app.clone()));
+        extent.is_some_and(|buckets| buckets.as_ref().is_none_or(in_part))
+    })
 }

@@ -12,7 +12,7 @@ use prost::Message as _;
 use crate::court::{Charge, Court, Place};
 use crate::guarantee::{Guarantee, shown};
 use crate::lists::Lists;
-use crate::set::Set;
+use crate::set::{Apps, Buckets, Set};
 use crate::stream::{Part, Stage, Stream};
 
 /// What a watcher was told.
@@ -120,6 +120,7 @@ impl Watcher {
             (Event::SnapshotEnd(_), stage) => (stage == Stage::Initial, "SnapshotEnd"),
             (Event::Bookmark(_), stage) => (stage == Stage::Live, "Bookmark"),
             (Event::Notice(_), stage) => (stage == Stage::Live, "Notice"),
+            (Event::Readings(_), stage) => (stage == Stage::Live, "Readings"),
             (Event::GoAway(_), stage) => (stage != Stage::Over, "GoAway"),
         };
         if !fits {
@@ -141,7 +142,7 @@ impl Watcher {
                 self.mark(stream, mark.resume_token, mark.revision, mark.digest.as_ref(), court);
             }
             Event::GoAway(away) => self.go_away(stream, away.resume_token, court),
-            Event::Notice(_) => {}
+            Event::Notice(_) | Event::Readings(_) => {}
         }
     }
 
@@ -174,8 +175,7 @@ impl Watcher {
                 stream.part.building = Some(blank);
             }
             SnapshotMode::Diff => {
-                let name = |app: &v1::AppDigest| (app.namespace.clone(), app.app.clone());
-                stream.part.apps = Some(begin.apps.iter().map(name).collect());
+                stream.part.apps = Some(told(begin));
                 self.goes_on(&blank);
                 self.adrift = false;
                 stream.part.building = Some(blank);
@@ -268,4 +268,15 @@ impl Watcher {
         };
         court.issue(token, place);
     }
+}
+
+/// What a DIFF part tells whole.
+fn told(begin: &v1::SnapshotBegin) -> Apps {
+    let whole = begin.apps.iter().map(|app| ((app.namespace.clone(), app.app.clone()), None));
+    let part = |app: &v1::AppBuckets| {
+        let buckets =
+            Buckets { count: app.bucket_count as usize, told: app.buckets.iter().copied().collect() };
+        ((app.namespace.clone(), app.app.clone()), Some(buckets))
+    };
+    whole.chain(begin.parts.iter().map(part)).collect()
 }

@@ -413,7 +413,7 @@ fn show(stage: &Stage, held: &mut BTreeMap<InstanceKey, Version>, event: heureka
             }
             held.remove(&last.instance.key);
         }
-        Seen::Synced { .. } | Seen::Preserving(_) => {}
+        Seen::Synced { .. } | Seen::Preserving(_) | Seen::Reading(_) => {}
     }
 }
 

@@ -328,7 +328,7 @@ fn resumable_what_differs_is_told_to_whoever_says_what_it_holds() {
     let telling = || open(v1::WatchSpec { known_digests: digests(), ..v1::WatchSpec::default() });
     let differs = |apps: Vec<v1::AppDigest>| {
         let (header, mode) = (header(8, 9), SnapshotMode::Diff.into());
-        message(Event::SnapshotBegin(v1::SnapshotBegin { header, mode, apps }))
+        message(Event::SnapshotBegin(v1::SnapshotBegin { header, mode, apps, parts: Vec::new() }))
     };
     let moved = |steps: Vec<What>| after_begun([closed("UNAVAILABLE"), telling()].into_iter().chain(steps));
     let whole = |digest| vec![differs(digests()), batch(9, vec![put("a", 2)]), end(9, digest)];

@@ -356,7 +356,7 @@ impl Reader {
             Event::Bookmark(mark) => {
                 self.stage == 2 && self.mark(mark.resume_token, mark.revision, mark.digest)
             }
-            Event::GoAway(_) | Event::Notice(_) => true,
+            Event::GoAway(_) | Event::Notice(_) | Event::Readings(_) => true,
         }
     }
 

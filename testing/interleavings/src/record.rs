@@ -90,6 +90,10 @@ impl Record {
         1
     }
 
+    pub(crate) fn text_size(&self) -> usize {
+        1
+    }
+
     pub(crate) fn key(&self) -> InstanceKey {
         let app = &self.0.app;
         InstanceKey {

@@ -187,6 +187,7 @@ fn size(frame: &Frame) -> usize {
         Frame::Records(records) => 24 + 220 * records.records.len(),
         Frame::Renewals(renewals) => 8 + 3 * renewals.beats.len() + 24 * renewals.bindings.len(),
         Frame::Want(keys) | Frame::Probe(keys) => 8 + 24 * keys.len(),
+        Frame::Reports(reports) => 8 + 48 * reports.len(),
         Frame::State(_) => 48,
         Frame::Groups(groups) | Frame::Inspect(groups) => 8 * groups.len(),
         Frame::Buckets(buckets) => 10 * buckets.len(),

@@ -124,6 +124,7 @@ fn brief(frame: &Frame) -> String {
         }
         Frame::Want(keys) => format!("want {}", names(keys)),
         Frame::Probe(keys) => format!("probe {}", names(keys)),
+        Frame::Reports(reports) => format!("reports {}", reports.len()),
         Frame::Groups(groups) => format!("groups {}", groups.len()),
         Frame::Buckets(buckets) => format!("buckets {}", buckets.len()),
         Frame::Summary(summary) => format!("summary of {} reply {}", summary.buckets.len(), summary.reply),

@@ -52,6 +52,7 @@ impl Watcher {
                 self.removed(&last, reason);
             }
             Event::Synced { instances } => self.note(None, &format!("is synced with {instances}")),
+            Event::Reading(reading) => self.note(None, &format!("reads {}", reading.key)),
             Event::Preserving(is_on) => self.note(None, &format!("preserving {is_on}")),
         }
     }

@@ -209,7 +209,7 @@ fn watcher_after(token: &str) -> Result<u64, Fault> {
 fn watcher(sitter: &Sitter, head: u64) -> v1::Watcher {
     v1::Watcher {
         id: sitter.id,
-        client_name: sitter.client.clone(),
+        client_name: sitter.client.to_string(),
         remote_address: sitter.address.map(|address| address.to_string()).unwrap_or_default(),
         kind: "watch".into(),
         instances: sitter.instances.load(Ordering::Relaxed),

@@ -47,6 +47,7 @@ pub(super) fn of(told: Result<Event, Fault>) -> Vec<Bytes> {
             let kind = named(notice.kind().as_str_name(), "NOTICE_KIND_");
             vec![event("notice", &[], &json!({ "kind": kind, "message": notice.message }))]
         }
+        Ok(Event::Readings(told)) => told.readings.iter().map(reading).collect(),
         Ok(Event::GoAway(goodbye)) => vec![retry(&goodbye), parting(&goodbye)],
         Err(fault) => {
             vec![event("error", &[], &json!({ "reason": fault.as_str(), "message": fault.message() }))]
@@ -75,6 +76,20 @@ fn change(change: v1::Change) -> Bytes {
         instance: change.instance.map(document),
     };
     event("change", &[], &told)
+}
+
+fn reading(reading: &v1::Reading) -> Bytes {
+    let key = reading.key.clone().unwrap_or_default();
+    let data = json!({
+        "namespace": key.namespace,
+        "app": key.app,
+        "id": key.id,
+        "available": reading.available,
+        "gauges": reading.gauges,
+        "suspect": reading.suspect,
+        "reported": reading.report_time.as_ref().map(ToString::to_string),
+    });
+    event("reading", &[], &data)
 }
 
 fn document(instance: v1::Instance) -> Box<RawValue> {

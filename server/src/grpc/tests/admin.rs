@@ -21,7 +21,7 @@ type Arrive = fn(http::Request<tonic::body::Body>) -> http::Request<tonic::body:
 type Caller = AdminServiceClient<MapRequest<axum::Router, Arrive>>;
 
 /// A caller whose requests come from this machine.
-fn operator(server: &Server) -> Caller {
+pub(super) fn operator(server: &Server) -> Caller {
     let arrive: Arrive = |mut request| {
         let loopback: IpAddr = [127, 0, 0, 1].into();
         request.extensions_mut().insert(Connection::new(loopback, CancellationToken::new(), 10));

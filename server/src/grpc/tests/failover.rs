@@ -2,7 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
+use heureka_model::{KeyHasher, KeyRef};
 use heureka_registry::replication::{Identity as Node, Link, Replicator};
+use v1::watch_event::Event;
 use v1::{ChangeType, SnapshotMode, StartMode};
 
 use super::watch::{Client, Watch, begin, event, following, open, resuming, watch};
@@ -254,6 +256,7 @@ fn known(client: &Client) -> Vec<v1::AppDigest> {
         namespace: String::new(),
         app: app.to_owned(),
         digest: Some(digest.into()),
+        buckets: Vec::new(),
     };
     digests.into_iter().map(known).collect()
 }
@@ -282,6 +285,39 @@ async fn without_a_token_that_leads_on_only_applications_that_differ_are_told() 
     let mut again = watch(&pair.servers[0], spec).await;
     assert!(client.read(&mut again).await.is_empty());
     assert_eq!(client.compared, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_large_application_only_the_buckets_that_differ_are_told() {
+    let mut pair = Pair::start().await;
+    for id in 0..40 {
+        pair.register(0, "web", &id.to_string()).await;
+    }
+    let client = pair.told().await;
+    let hasher = |id: &str| KeyHasher::new(KeyRef { namespace: "", app: "WEB", id });
+    let mut known = known(&client);
+    known[0].buckets = vec![0; 8];
+    for ((_, id), held) in &client.held {
+        let version = heureka_model::Registration::try_from(held.clone()).unwrap().version;
+        let sum = &mut known[0].buckets[hasher(id).bucket(8)];
+        *sum = sum.wrapping_add(hasher(id).at(&version));
+    }
+    pair.cancel(0, "web", "7").await;
+    let spec = v1::WatchSpec { known_digests: known, ..Default::default() };
+    let mut watched = watch(&pair.servers[1], spec).await;
+    let Event::SnapshotBegin(begin) = event(&mut watched).await else { panic!("it begins") };
+    assert_eq!((begin.mode(), begin.apps.len()), (SnapshotMode::Diff, 0));
+    let part = &begin.parts[0];
+    let number = hasher("7").bucket(8) as u32;
+    assert_eq!((&*part.app, part.bucket_count, &part.buckets[..]), ("WEB", 8, &[number][..]));
+    let Event::Changes(batch) = event(&mut watched).await else { panic!("the rest of that bucket") };
+    let mut told: Vec<String> = batch.changes.into_iter().map(|change| change.key.unwrap().id).collect();
+    told.sort();
+    let of_bucket = (0..40).map(|id| id.to_string());
+    let of_bucket = of_bucket.filter(|id| id != "7" && hasher(id).bucket(8) as u32 == number);
+    let mut of_bucket: Vec<String> = of_bucket.collect();
+    of_bucket.sort();
+    assert_eq!(told, of_bucket);
 }
 
 #[tokio::test(start_paused = true)]

@@ -207,3 +207,28 @@ async fn a_server_that_leaves_says_when_to_come_back_and_ends_the_feed() {
     assert_eq!(goodbye.id, Some(token));
     assert_eq!(feed.block().await, None);
 }
+
+#[tokio::test(start_paused = true)]
+async fn readings_are_events_for_who_asks_for_them() {
+    let server = Server::start().await;
+    server.register(instance("web", "n1")).await;
+    let report = v1::ReportRequest {
+        key: Some(key("web", "n1")),
+        available: [("slots".to_owned(), 3)].into(),
+        gauges: [("load".to_owned(), 0.5)].into(),
+    };
+    server.writer().report(report).await.unwrap();
+    let mut feed = Feed::open(&server, "?app=web&readings=true", None).await;
+    feed.start().await;
+    let heard = feed.event().await;
+    assert_eq!((heard.name.as_str(), heard.id), ("reading", None));
+    assert_eq!((&heard.data["app"], &heard.data["id"]), (&json!("WEB"), &json!("n1")));
+    assert_eq!(heard.data["available"], json!({ "slots": 3 }));
+    assert_eq!(heard.data["gauges"], json!({ "load": 0.5 }));
+    assert_eq!(heard.data["suspect"], json!(false));
+    assert!(heard.data["reported"].as_str().unwrap().starts_with("2025-11-24T"));
+    let mut plain = Feed::open(&server, "?app=web&readings=false", None).await;
+    plain.start().await;
+    assert_eq!(plain.event().await.name, "bookmark");
+    assert_eq!(call(&server, "?readings=yes", None).await.status(), StatusCode::BAD_REQUEST);
+}

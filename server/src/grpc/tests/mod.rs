@@ -6,9 +6,11 @@ mod discovery;
 mod edge;
 mod failover;
 mod feed;
+mod lane;
 mod life;
 mod registrar;
 mod transport;
+mod view;
 mod watch;
 mod watch_many;
 

@@ -5,8 +5,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use heureka_model::{InstanceKey, SetDigest, Version, instance_hash};
-use heureka_proto::convert::status;
+use heureka_proto::convert::{status, wire_duration};
 use heureka_registry::Config;
+use tokio::time::Instant;
 use tonic::Streaming;
 use v1::watch_event::Event;
 use v1::{ChangeType, RemovalReason, SnapshotMode, StartMode};
@@ -106,7 +107,7 @@ impl Client {
                     self.mark(bookmark.resume_token, bookmark.digest);
                     return heard;
                 }
-                Event::Notice(_) => {}
+                Event::Notice(_) | Event::Readings(_) => {}
                 Event::GoAway(away) => {
                     self.token = away.resume_token;
                     return heard;
@@ -671,6 +672,19 @@ async fn each_fault_of_a_watch_is_named() {
             "spec.known_digests",
         ),
         (
+            v1::WatchSpec { coalesce_window: Some(wire_duration(Duration::from_millis(5001))), ..base() },
+            "INVALID_REQUEST",
+            "spec.coalesce_window",
+        ),
+        (
+            v1::WatchSpec {
+                coalesce_window: Some(prost_types::Duration { seconds: 0, nanos: -1 }),
+                ..base()
+            },
+            "INVALID_REQUEST",
+            "spec.coalesce_window",
+        ),
+        (
             v1::WatchSpec { required_features: vec!["resume".into(), "telepathy".into()], ..base() },
             "UNSUPPORTED_FEATURE",
             "spec.required_features[1]",
@@ -683,4 +697,83 @@ async fn each_fault_of_a_watch_is_named() {
     let answer = server.reader().watch(request).await;
     assert_refused(answer, Code::InvalidArgument, "INVALID_REQUEST", "client_name");
     assert_eq!(server.grpc.watches.open(), 0);
+}
+
+fn gathering(app: &str, millis: u64) -> v1::WatchSpec {
+    v1::WatchSpec { coalesce_window: Some(wire_duration(Duration::from_millis(millis))), ..following(app) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_gather_for_as_long_as_the_client_asked() {
+    let server = Server::start().await;
+    let mut at_once = watch(&server, following("web")).await;
+    let mut later = watch(&server, gathering("web", 500)).await;
+    for watch in [&mut at_once, &mut later] {
+        begin(event(watch).await);
+        end(event(watch).await);
+    }
+    let begun = Instant::now();
+    let writes = async {
+        for group in ["one", "two", "three"] {
+            for id in ["w1", "w2"] {
+                server.register(v1::Instance { app_group: group.into(), ..instance("web", id) }).await;
+            }
+            assert!(!changes(event(&mut at_once).await).is_empty());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        server.register(instance("web", "gone")).await;
+        server.cancel("web", "gone").await;
+    };
+    let (told, ()) = tokio::join!(event(&mut later), writes);
+    let told = changes(told);
+    assert_eq!(brief(&told), [(ChangeType::Added, "w1".into()), (ChangeType::Added, "w2".into())]);
+    let groups: Vec<_> = told.iter().map(|change| &*change.instance.as_ref().unwrap().app_group).collect();
+    assert_eq!(groups, ["three", "three"]);
+    assert_eq!(begun.elapsed().as_millis(), 500, "counted from the first");
+    let begun = Instant::now();
+    server.register(instance("web", "w3")).await;
+    assert_eq!(brief(&changes(event(&mut later).await)), [(ChangeType::Added, "w3".into())]);
+    assert_eq!(begun.elapsed().as_millis(), 500, "and anew for the next");
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_and_the_goodbye_do_not_wait_for_changes_to_gather() {
+    let server = Server::start().await;
+    let interval = Some(wire_duration(Duration::from_secs(1)));
+    let spec = v1::WatchSpec { bookmark_interval: interval, ..gathering("web", 5000) };
+    let mut watch = watch(&server, spec).await;
+    begin(event(&mut watch).await);
+    end(event(&mut watch).await);
+    server.register(instance("web", "w1")).await;
+    let begun = Instant::now();
+    for _ in 0..4 {
+        let digest = bookmark(event(&mut watch).await).digest;
+        assert!(digest.is_none_or(|digest| digest.instance_count == 0), "the change was not told");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    server.drain.cancel();
+    let Event::GoAway(goodbye) = event(&mut watch).await else { panic!("the goodbye comes at once") };
+    assert!(!goodbye.resume_token.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_begins_with_a_whole_set_while_too_many_wait_for_theirs() {
+    let limits = Limits { waiting: 0, ..Limits::default() };
+    let server = Server::with(Config::default(), limits, SEEDS, "blue").await;
+    let web = following("web");
+    let once = v1::WatchSpec { start_mode: StartMode::SnapshotOnly.into(), ..web.clone() };
+    for spec in [web.clone(), once] {
+        let refused = open(&server, spec).await.unwrap_err();
+        assert_eq!((refused.code(), refusal(&refused).1), (Code::Unavailable, "OVERLOADED".into()));
+        assert!(refused.get_error_details().retry_info().is_some());
+    }
+    let live = v1::WatchSpec { start_mode: StartMode::LiveOnly.into(), ..web.clone() };
+    let mut live = watch(&server, live).await;
+    begin(event(&mut live).await);
+    let token = end(event(&mut live).await).resume_token;
+    let resumed = v1::WatchSpec { resume_token: token, ..web.clone() };
+    assert_eq!(begin(event(&mut watch(&server, resumed).await).await), SnapshotMode::Resume);
+    let known = vec![v1::AppDigest { app: "web".into(), ..Default::default() }];
+    let differing = v1::WatchSpec { known_digests: known, ..web };
+    assert_eq!(begin(event(&mut watch(&server, differing).await).await), SnapshotMode::Diff);
 }

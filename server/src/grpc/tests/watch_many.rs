@@ -1,8 +1,13 @@
 //! Many subscriptions on one stream.
 
+use std::collections::BTreeMap;
+
 use futures_util::Stream;
 use futures_util::stream::unfold;
+use heureka_model::{Selectors, SetDigest};
 use heureka_registry::Config;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
 use tokio::sync::mpsc;
 use tonic::Streaming;
 use v1::watch_event::Event;
@@ -246,4 +251,124 @@ async fn the_stream_ends_with_its_last_subscription_when_nothing_more_is_asked()
         heard += 1;
     }
     assert_eq!(heard, 3, "begin, end, closed");
+}
+
+/// What one subscription was told.
+#[derive(Default)]
+struct View {
+    held: BTreeMap<String, v1::Version>,
+    /// Versions that were told since the last begin.
+    told: Vec<v1::Version>,
+    digest: Option<v1::SetDigest>,
+}
+
+impl View {
+    fn hear(&mut self, event: Event) {
+        match event {
+            Event::SnapshotBegin(_) => *self = Self::default(),
+            Event::Changes(batch) => batch.changes.into_iter().for_each(|change| self.apply(change)),
+            Event::SnapshotEnd(end) => self.digest = end.digest,
+            Event::Bookmark(mark) => self.digest = mark.digest,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn apply(&mut self, change: v1::Change) {
+        let (kind, key, version) = (change.r#type(), change.key.unwrap(), change.version.unwrap());
+        assert!(!self.told.contains(&version), "a version is told once: {version:?}");
+        self.told.push(version);
+        match kind {
+            v1::ChangeType::Removed => self.held.remove(&key.id),
+            _ => self.held.insert(key.id, version),
+        };
+    }
+}
+
+/// Reads until each subscription was told the digest that the server's set has.
+async fn level(server: &Server, stream: &mut Subscriber, views: &mut BTreeMap<u32, View>) {
+    let digests = server.registry.digests(&Selectors::default());
+    let expected = Some(digests.first().map_or_else(SetDigest::default, |app| app.digest).into());
+    while !views.values().all(|view| view.digest == expected) {
+        hear(stream, views).await;
+    }
+}
+
+/// Reads one message; the subscription that it closed.
+async fn hear(stream: &mut Subscriber, views: &mut BTreeMap<u32, View>) -> Option<u32> {
+    match stream.next().await {
+        (id, Content::Event(event)) => {
+            views.get_mut(&id).expect("it was not closed").hear(event.event.unwrap());
+            None
+        }
+        (id, Content::Closed(_)) => Some(id),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn subscriptions_of_the_same_share_a_cursor_once_they_were_told_the_same() {
+    let server = Server::start().await;
+    let mut stream = Subscriber::open(&server).await;
+    for id in 1..=3 {
+        stream.subscribe(id, following("web"));
+        stream.started(id).await;
+    }
+    stream.subscribe(4, v1::WatchSpec { max_batch_size: 1, ..following("web") });
+    stream.started(4).await;
+    assert_eq!(server.registry.subscriptions(), 2, "one that asks for another size goes alone");
+    // The one whose watcher goes on for all.
+    stream.unsubscribe(1);
+    stream.closed().await;
+    server.register(instance("web", "w1")).await;
+    let mut told = Vec::new();
+    for _ in 2..=4 {
+        let (id, Event::Changes(batch)) = stream.event().await else { panic!("each is told the change") };
+        told.push((id, batch.changes.len()));
+    }
+    told.sort_unstable();
+    assert_eq!(told, [(2, 1), (3, 1), (4, 1)]);
+    [2, 3].into_iter().for_each(|id| stream.unsubscribe(id));
+    stream.closed().await;
+    stream.closed().await;
+    assert_eq!((server.registry.subscriptions(), server.grpc.watches.open()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_comes_and_goes_each_subscription_is_told_every_version_once() {
+    for seed in 0..20 {
+        let server = Server::start().await;
+        let mut stream = Subscriber::open(&server).await;
+        let (mut random, mut views, mut live) = (StdRng::seed_from_u64(seed), BTreeMap::new(), 0..0_u32);
+        for next in 1..60 {
+            match random.random_range(0..6) {
+                0 | 1 => {
+                    stream.subscribe(next, following("web"));
+                    views.insert(next, View::default());
+                }
+                2 if views.len() > 1 => {
+                    let id = *views.keys().nth(random.random_range(0..views.len())).unwrap();
+                    stream.unsubscribe(id);
+                    while !matches!(hear(&mut stream, &mut views).await, Some(closed) if closed == id) {}
+                    views.remove(&id);
+                }
+                3 if !live.is_empty() => {
+                    server.cancel("web", &format!("w{}", live.start)).await;
+                    live.start += 1;
+                }
+                _ => {
+                    server.register(instance("web", &format!("w{}", live.end))).await;
+                    live.end += 1;
+                }
+            }
+            if random.random_bool(0.3) {
+                level(&server, &mut stream, &mut views).await;
+            }
+        }
+        level(&server, &mut stream, &mut views).await;
+        let names: Vec<_> = live.map(|n| format!("w{n}")).collect();
+        for (id, view) in &views {
+            let mut held: Vec<_> = view.held.keys().cloned().collect();
+            held.sort_by_key(|name| name[1..].parse::<u32>().unwrap());
+            assert_eq!(held, names, "subscription {id}, seed {seed}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Spec, Watcher};
 use crate::grpc::Connection;
 use crate::grpc::core::{Core, leaving};
-use crate::grpc::seats::{Seat, Watches};
+use crate::grpc::seats::{Figures, Seat, Sitter, Watches};
 use crate::grpc::status::{Fault, Reason};
 
 /// A connection that asks, and what it is answered from.
@@ -47,6 +47,11 @@ impl Caller {
         leaving(self.connection.as_ref(), &self.core.drain)
     }
 
+    /// What was told, as numbers.
+    pub(super) fn figures(&self) -> &Figures {
+        self.watches.figures()
+    }
+
     /// A place for a stream on its connection.
     ///
     /// # Errors
@@ -60,15 +65,14 @@ impl Caller {
     ///
     /// # Errors
     /// The server has none left.
-    pub(super) fn seat(&self, client: String) -> Result<Seat, Fault> {
+    pub(super) fn seat(&self, client: Arc<str>) -> Result<Seat, Fault> {
         let address = self.connection.as_ref().map(Connection::address);
         self.watches.sit(client, address, self.core.now().wall)
     }
 
     /// The watcher that tells what was asked for.
-    pub(super) fn watcher(&self, spec: Spec, seat: &Seat) -> Watcher {
-        tracing::debug!(client = %seat.sitter().client, mode = ?spec.opening.mode, "watch opened");
-        let (leaving, sitter) = (self.leaving().clone(), seat.sitter().clone());
-        Watcher::new(self.core.clone(), spec, leaving, self.watches.clone(), sitter)
+    pub(super) fn watcher(&self, spec: Spec, sitter: Arc<Sitter>) -> Watcher {
+        tracing::debug!(client = %sitter.client, mode = ?spec.opening.mode, "watch opened");
+        Watcher::new(self.core.clone(), spec, self.leaving().clone(), self.watches.clone(), sitter)
     }
 }

@@ -1,8 +1,9 @@
 //! Who wakes watchers.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use heureka_model::Clock;
 use heureka_registry::Registry;
 use tokio::sync::watch;
 use tokio::task::yield_now;
@@ -12,6 +13,9 @@ use tokio::time::{Instant, sleep};
 const LONGEST: Duration = Duration::from_millis(250);
 /// Holding back for less is not worth a timer.
 const SHORTEST: Duration = Duration::from_millis(1);
+
+/// Time in which watchers are woken for readings once: readings are many and the last one counts.
+const READINGS: Duration = Duration::from_millis(50);
 
 /// Wakes the watchers whom changes concern, for as long as the registry lives.
 ///
@@ -30,5 +34,31 @@ pub(in crate::grpc) async fn herald(registry: Weak<Registry>, mut heads: watch::
         if busy >= SHORTEST {
             sleep(busy).await;
         }
+    }
+}
+
+/// Wakes the watchers whom readings concern, for as long as the registry lives: the first at once, others after a while.
+pub(in crate::grpc) async fn herald_readings(
+    registry: Weak<Registry>,
+    clock: Arc<dyn Clock>,
+    mut news: watch::Receiver<u64>,
+) {
+    let mut due = None;
+    loop {
+        tokio::select! {
+            changed = news.changed() => if changed.is_err() { return },
+            () = until(due) => {}
+        }
+        let Some(registry) = registry.upgrade() else { return };
+        due = registry.herald_readings(clock.now());
+        drop(registry);
+        sleep(READINGS).await;
+    }
+}
+
+async fn until(due: Option<Duration>) {
+    match due {
+        Some(wait) => sleep(wait).await,
+        None => std::future::pending().await,
     }
 }

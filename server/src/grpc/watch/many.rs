@@ -1,24 +1,26 @@
 //! Many subscriptions on one stream.
 //!
-//! Each is a watch of its own that is polled when something concerns it, in turn with the others; all of them live in
-//! the response body, together with the requests that add and remove them.
+//! Each is a watch by itself, polled when something concerns it, in turn with the others; all of them live in the
+//! response body, together with the requests that add and remove them.
 
+mod running;
 mod subscription;
 
-use std::collections::HashMap;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use futures_util::stream::{AbortHandle, Abortable, SelectAll, unfold};
-use futures_util::{Stream, StreamExt as _};
+use futures_util::Stream;
+use futures_util::stream::unfold;
 use heureka_model::{Invalid, Mono};
 use heureka_proto::served::watch_event::Event;
-use heureka_proto::served::watch_many_response::Response as Content;
 use heureka_proto::v1::watch_many_request::Request;
 use heureka_proto::{served, v1};
 use tokio::sync::OwnedSemaphorePermit;
 use tonic::{Status, Streaming};
 
+use self::running::Running;
+use self::subscription::{closed, event, to};
 use super::caller::Caller;
 use super::spec::{Asked, client_name};
 use super::watcher::go_away;
@@ -41,10 +43,8 @@ struct Subscriptions {
     /// Nothing more comes from the client.
     is_heard_out: bool,
     /// Name of the client, once it said hello.
-    client: Option<String>,
-    running: SelectAll<Abortable<Pin<Box<dyn Stream<Item = Response> + Send>>>>,
-    /// Those that were not closed.
-    open: HashMap<u32, AbortHandle>,
+    client: Option<Arc<str>>,
+    running: Running,
     /// When the client last took something.
     taken: Mono,
     is_over: bool,
@@ -59,12 +59,11 @@ impl Many {
         let subscriptions = Subscriptions {
             _place: caller.place()?,
             taken: caller.core.now().mono,
+            running: Running::new(caller.clone()),
             caller,
             requests,
             is_heard_out: false,
             client: None,
-            running: SelectAll::new(),
-            open: HashMap::new(),
             is_over: false,
         };
         let responses = unfold(Box::new(subscriptions), |mut subscriptions| async move {
@@ -100,7 +99,7 @@ impl Subscriptions {
 
     fn end(&mut self, fault: Fault) -> Option<Item> {
         self.is_over = true;
-        self.running.clear();
+        self.running = Running::new(self.caller.clone());
         Some(Err(fault.into()))
     }
 
@@ -119,15 +118,12 @@ impl Subscriptions {
                 }
                 response = self.running.next(), if !is_idle => {
                     let Some(response) = response else { continue };
-                    if let Some(Content::Closed(_)) = &response.response {
-                        self.open.remove(&response.subscription_id);
-                    }
                     return Ok(Some(response));
                 }
                 () = leaving.cancelled(), if is_idle => {
                     self.is_over = true;
                     let core = &self.caller.core;
-                    return Ok(Some(subscription::event(0, Event::GoAway(go_away(core, Default::default())))));
+                    return Ok(Some(to(0, event(Event::GoAway(go_away(core, Default::default()))))));
                 }
             }
         }
@@ -148,7 +144,7 @@ impl Subscriptions {
         match (request.request, &self.client) {
             (Some(Request::Hello(hello)), None) => {
                 client_name("hello.client_name", &hello.client_name)?;
-                self.client = Some(hello.client_name);
+                self.client = Some(hello.client_name.into());
                 Ok(None)
             }
             (Some(Request::Hello(_)), Some(_)) => Err(refused("hello", "comes once, as the first message")),
@@ -162,40 +158,35 @@ impl Subscriptions {
         }
     }
 
-    fn subscribe(&mut self, wish: v1::Subscribe, client: String) -> Option<Response> {
+    fn subscribe(&mut self, wish: v1::Subscribe, client: Arc<str>) -> Option<Response> {
         let id = wish.subscription_id;
-        if id == 0 || self.open.contains_key(&id) {
+        if id == 0 || self.running.contains(id) {
             let problem = if id == 0 { "must not be 0" } else { "is in use on this stream" };
-            return Some(subscription::closed(0, refused("subscription_id", problem).into()));
+            return Some(to(0, closed(refused("subscription_id", problem).into())));
         }
         match self.begin(id, wish.spec, client) {
             Ok(()) => None,
-            Err(fault) => Some(subscription::closed(id, fault.into())),
+            Err(fault) => Some(to(id, closed(fault.into()))),
         }
     }
 
-    fn begin(&mut self, id: u32, spec: Option<v1::WatchSpec>, client: String) -> Result<(), Fault> {
+    fn begin(&mut self, id: u32, spec: Option<v1::WatchSpec>, client: Arc<str>) -> Result<(), Fault> {
         self.caller.stays()?;
-        if self.open.len() >= MAX_SUBSCRIPTIONS {
+        if self.running.len() >= MAX_SUBSCRIPTIONS {
             let message = format!("this stream has {MAX_SUBSCRIPTIONS} subscriptions; open another");
             return Err(Fault::new(Reason::TooManyWatches, message));
         }
         let asked = Asked::parse(spec.unwrap_or_default(), &self.caller.core)?;
         let seat = self.caller.seat(client)?;
-        let (handle, registration) = AbortHandle::new_pair();
-        let events: Pin<Box<dyn Stream<Item = Response> + Send>> =
-            Box::pin(subscription::events(self.caller.clone(), id, asked, seat));
-        self.running.push(Abortable::new(events, registration));
-        self.open.insert(id, handle);
+        self.running.begin(id, asked, seat);
         Ok(())
     }
 
     fn unsubscribe(&mut self, id: u32) -> Response {
-        let Some(handle) = self.open.remove(&id) else {
-            return subscription::closed(0, refused("subscription_id", "names no open subscription").into());
-        };
-        handle.abort();
-        subscription::closed(id, v1::ItemStatus::default())
+        if self.running.end(id) {
+            return to(id, closed(v1::ItemStatus::default()));
+        }
+        to(0, closed(refused("subscription_id", "names no open subscription").into()))
     }
 }
 

@@ -11,6 +11,7 @@ mod many;
 mod opening;
 mod spec;
 mod watcher;
+mod wishes;
 
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
@@ -24,13 +25,13 @@ use heureka_registry::seeded::{Bug, planted};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tonic::Status;
 
-use super::seats::Seat;
+use super::seats::{Seat, count};
 use super::status::Fault;
 pub(super) use caller::Caller;
-pub(super) use herald::herald;
+pub(super) use herald::{herald, herald_readings};
 pub(super) use many::Many;
 use spec::{Asked, Spec, client_name};
-use watcher::Watcher;
+use watcher::{Rest, Watcher};
 
 /// What a watch tells, whatever wire it goes to.
 pub(super) struct Told {
@@ -50,12 +51,16 @@ impl Told {
     pub(super) async fn open(caller: Caller, request: WatchRequest) -> Result<Self, Fault> {
         client_name("client_name", &request.client_name)?;
         let asked = Asked::parse(request.spec.unwrap_or_default(), &caller.core)?;
-        let seat = caller.seat(request.client_name)?;
+        let seat = caller.seat(request.client_name.into())?;
         let place = caller.place()?;
         let spec = asked.decide(&caller.core).await?;
         // In a box, since the stream moves what it is made of with every event.
-        let watcher = Box::new(caller.watcher(spec, &seat));
-        let watcher = unfold(watcher, |mut watcher| async move { Some((watcher.next().await?, watcher)) });
+        let watcher = Box::new(caller.watcher(spec, seat.sitter().clone()));
+        let watcher = unfold((watcher, caller), |(mut watcher, caller)| async move {
+            let told = watcher.next().await?;
+            count(&caller.figures().changes, watcher.handed());
+            Some((told, (watcher, caller)))
+        });
         let watcher: Pin<Box<dyn Stream<Item = Result<Event, Fault>> + Send>> =
             if planted(Bug::QueueUnbounded) { Box::pin(queued(watcher)) } else { Box::pin(watcher) };
         Ok(Self { watcher, _seat: seat, _place: place })

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use heureka_model::{Invalid, Selectors, SetDigest, canonical_app};
+use heureka_model::{Invalid, Problem, Selectors, SetDigest, canonical_app};
 use heureka_proto::v1;
 use heureka_proto::v1::{SnapshotMode, StartMode};
 use heureka_registry::replication::Position;
 use heureka_registry::seeded::{Bug, planted};
-use heureka_registry::{AppDigest, AppNames, Registry, Start};
+use heureka_registry::{AppDigest, Extent, Registry, Start, ToldApps};
 use tokio::time::{Instant, sleep};
 
 use crate::grpc::core::Core;
@@ -22,6 +22,8 @@ use crate::grpc::token::{Resume, Unusable};
 const CATCH_UP: Duration = Duration::from_secs(2);
 /// Time between two looks at how far replication got.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Buckets of one application, and of all in a request.
+const MAX_BUCKETS: (usize, usize) = (1 << 12, 1 << 16);
 /// Bytes of names in the begin of a stream; with more of them everything is told.
 const MAX_NAMES: usize = 256 << 10;
 
@@ -30,8 +32,8 @@ const MAX_NAMES: usize = 256 << 10;
 pub(in crate::grpc) struct Opening {
     pub(in crate::grpc) mode: SnapshotMode,
     pub(super) start: Start,
-    /// Applications that are told whole, with DIFF.
-    pub(super) apps: Option<Arc<AppNames>>,
+    /// What is told whole, with DIFF.
+    pub(super) apps: Option<Arc<ToldApps>>,
     /// Writes that the client knows before anything is told.
     pub(super) vector: Vec<Position>,
 }
@@ -59,7 +61,7 @@ impl Opening {
         Self { vector, ..Self::new(SnapshotMode::Resume, start) }
     }
 
-    fn differing(apps: AppNames, since: u64) -> Self {
+    fn differing(apps: ToldApps, since: u64) -> Self {
         let apps = Arc::new(apps);
         Self { apps: Some(apps.clone()), ..Self::new(SnapshotMode::Diff, Start::Apps(apps, since)) }
     }
@@ -85,6 +87,7 @@ impl Wish {
         if !digests.is_empty() && !follows {
             return Err(misplaced("spec.known_digests", "goes with FOLLOW only"));
         }
+        check_buckets(&digests)?;
         let place = place(token, core)?.filter(|place| place.spec == spec);
         Ok(Self { mode, place, holds: (!digests.is_empty()).then_some(digests) })
     }
@@ -93,7 +96,7 @@ impl Wish {
     /// wrote, what differs, everything.
     pub(super) async fn decide(self, selectors: &Selectors, core: &Core) -> Result<Opening, Fault> {
         match self.mode {
-            StartMode::SnapshotOnly => return Ok(Opening::full()),
+            StartMode::SnapshotOnly => return everything(core),
             StartMode::LiveOnly => return Ok(Opening::live()),
             StartMode::Follow | StartMode::ResumeOnly | StartMode::Unspecified => {}
         }
@@ -106,11 +109,20 @@ impl Wish {
             return Err(expired());
         }
         let differing = match self.holds {
-            Some(holds) => differing(&holds, selectors, core).await,
+            Some(holds) => differing(holds, selectors, core).await,
             None => None,
         };
-        Ok(differing.unwrap_or_else(Opening::full))
+        differing.map_or_else(|| everything(core), Ok)
     }
+}
+
+/// A start with the whole set, unless so many wait for their turn that it is better to come later.
+fn everything(core: &Core) -> Result<Opening, Fault> {
+    let waiting = core.turns.waiting();
+    if waiting < core.limits.waiting {
+        return Ok(Opening::full());
+    }
+    Err(Fault::new(Reason::Overloaded, format!("{waiting} readers wait for a turn before you")))
 }
 
 pub(super) fn expired() -> Fault {
@@ -169,35 +181,73 @@ async fn caught_up(vector: &[Position], registry: &Registry) -> bool {
     true
 }
 
-/// Tells the applications that the client holds otherwise than this server; nothing when they are too many to name.
-async fn differing(holds: &[v1::AppDigest], selectors: &Selectors, core: &Core) -> Option<Opening> {
-    // Before anything is compared: what changes meanwhile is told as a change.
-    let since = core.registry.head();
-    let digests = if selectors.is_by_app() || !core.is_long(selectors) {
-        core.registry.digests(selectors)
-    } else {
-        let (registry, selectors) = (core.registry.clone(), selectors.clone());
-        core.aside(move || registry.digests(&selectors)).await
-    };
-    let names = unlike(holds, &digests);
-    let bytes: usize = names.iter().map(|(namespace, app)| namespace.len() + app.len()).sum();
-    (bytes <= MAX_NAMES).then(|| Opening::differing(names, since))
+/// Checks how a client parts its applications.
+fn check_buckets(digests: &[v1::AppDigest]) -> Result<(), Fault> {
+    let (of_one, of_all) = MAX_BUCKETS;
+    let fits = |count: usize| count == 0 || (2..=of_one).contains(&count) && count.is_power_of_two();
+    if let Some(at) = digests.iter().position(|app| !fits(app.buckets.len())) {
+        let field = format!("spec.known_digests[{at}].buckets");
+        let problem = "are neither none nor a power of two of them, 2 to 4096";
+        return Err(Fault::request(Invalid::malformed(field, problem)));
+    }
+    let (limit, actual) = (of_all, digests.iter().map(|app| app.buckets.len()).sum());
+    if actual > limit {
+        let invalid = Invalid::new("spec.known_digests.buckets", Problem::TooLarge { limit, actual });
+        return Err(Fault::invalid(Reason::TooManyItems, invalid));
+    }
+    Ok(())
 }
 
-/// Names of the applications that two sides hold otherwise, or that only one of them holds.
-fn unlike(theirs: &[v1::AppDigest], ours: &[AppDigest]) -> AppNames {
-    let mut names = AppNames::default();
+/// Tells what the client holds otherwise than this server; nothing when that is too much to name.
+async fn differing(holds: Vec<v1::AppDigest>, selectors: &Selectors, core: &Core) -> Option<Opening> {
+    // Before anything is compared: what changes meanwhile is told as a change.
+    let since = core.registry.head();
+    let looks_at_all = !selectors.is_by_app() || holds.iter().any(|app| !app.buckets.is_empty());
+    let (registry, selected) = (core.registry.clone(), selectors.clone());
+    let compare = move || {
+        let sums =
+            |namespace: &str, app: &str, buckets| registry.bucket_sums(&selected, namespace, app, buckets);
+        unlike(&holds, &registry.digests(&selected), sums)
+    };
+    let apps = if looks_at_all && core.is_long(selectors) { core.aside(compare).await } else { compare() };
+    (apps.iter().map(size).sum::<usize>() <= MAX_NAMES).then(|| Opening::differing(apps, since))
+}
+
+/// About the bytes with which it stands in the begin of a stream.
+fn size((namespace, app, extent): (&str, &str, &Extent)) -> usize {
+    let buckets = if let Extent::Buckets(told) = extent { 2 * told.len() } else { 0 };
+    namespace.len() + app.len() + buckets
+}
+
+/// The applications that two sides hold otherwise, or that only one of them holds.
+/// `sums` sums up what this one holds of an application by so many buckets.
+fn unlike(
+    theirs: &[v1::AppDigest],
+    ours: &[AppDigest],
+    sums: impl Fn(&str, &str, usize) -> Vec<u64>,
+) -> ToldApps {
+    let mut apps = ToldApps::default();
     let mut ours: HashMap<(&str, &str), &SetDigest> =
         ours.iter().map(|app| ((app.namespace.as_str(), app.app.as_str()), &app.digest)).collect();
-    let apps: Vec<_> = theirs.iter().map(|known| canonical_app(&known.app)).collect();
-    for (known, app) in theirs.iter().zip(&apps) {
+    let names: Vec<_> = theirs.iter().map(|known| canonical_app(&known.app)).collect();
+    for (known, app) in theirs.iter().zip(&names) {
         let own = ours.remove(&(known.namespace.as_str(), app.as_ref()));
         if !own.is_some_and(|own| is_equal(known.digest.as_ref(), own)) {
-            names.insert(&known.namespace, app);
+            let extent = extent(&known.buckets, |buckets| sums(&known.namespace, app, buckets));
+            apps.insert(&known.namespace, app, extent);
         }
     }
-    ours.keys().for_each(|(namespace, app)| names.insert(namespace, app));
-    names
+    ours.keys().for_each(|(namespace, app)| apps.insert(namespace, app, Extent::Whole));
+    apps
+}
+
+/// How much is told of an application that differs, of which a client holds what sums up like this.
+fn extent(theirs: &[u64], ours: impl FnOnce(usize) -> Vec<u64>) -> Extent {
+    if theirs.is_empty() {
+        return Extent::Whole;
+    }
+    let ours = ours(theirs.len());
+    Extent::Buckets(theirs.iter().zip(ours).map(|(one, other)| *one != other).collect())
 }
 
 fn is_equal(theirs: Option<&v1::SetDigest>, ours: &SetDigest) -> bool {
@@ -222,11 +272,13 @@ mod tests {
 
     fn theirs(app: &str, hash: u64) -> v1::AppDigest {
         let digest = Some(ours(app, hash).digest.into());
-        v1::AppDigest { namespace: String::new(), app: app.into(), digest }
+        v1::AppDigest { app: app.into(), digest, ..v1::AppDigest::default() }
     }
 
-    fn named(names: &AppNames) -> Vec<&str> {
-        let mut named: Vec<_> = names.iter().map(|(_, app)| app).collect();
+    /// Names of the applications that are told when this one has nothing in any bucket.
+    fn unlike_names(theirs: &[v1::AppDigest], ours: &[AppDigest]) -> Vec<String> {
+        let apps = unlike(theirs, ours, |_, _, buckets| vec![0; buckets]);
+        let mut named: Vec<_> = apps.iter().map(|(_, app, _)| app.to_owned()).collect();
         named.sort_unstable();
         named
     }
@@ -235,21 +287,45 @@ mod tests {
     fn applications_are_unlike_when_a_digest_differs_or_a_side_lacks_them() {
         let known = [theirs("same", 1), theirs("CHANGED", 2), theirs("GONE", 3)];
         let held = [ours("SAME", 1), ours("CHANGED", 9), ours("NEW", 4)];
-        assert_eq!(named(&unlike(&known, &held)), ["CHANGED", "GONE", "NEW"]);
+        assert_eq!(unlike_names(&known, &held), ["CHANGED", "GONE", "NEW"]);
     }
 
     #[test]
     fn a_digest_made_in_another_way_says_nothing() {
         let mut other = theirs("WEB", 1);
         other.digest.as_mut().unwrap().algorithm = 2;
-        assert_eq!(named(&unlike(&[other], &[ours("WEB", 1)])), ["WEB"]);
+        assert_eq!(unlike_names(&[other], &[ours("WEB", 1)]), ["WEB"]);
         let none = v1::AppDigest { digest: None, ..theirs("WEB", 1) };
-        assert_eq!(named(&unlike(&[none], &[ours("WEB", 1)])), ["WEB"]);
+        assert_eq!(unlike_names(&[none], &[ours("WEB", 1)]), ["WEB"]);
     }
 
     #[test]
     fn what_was_told_twice_counts_by_the_last() {
         let known = [theirs("WEB", 1), theirs("WEB", 2)];
-        assert_eq!(named(&unlike(&known, &[ours("WEB", 1)])), ["WEB"]);
+        assert_eq!(unlike_names(&known, &[ours("WEB", 1)]), ["WEB"]);
+    }
+
+    #[test]
+    fn of_an_application_in_buckets_those_are_told_whose_sums_differ() {
+        let known = v1::AppDigest { buckets: vec![0, 7, 0, 9], ..theirs("WEB", 1) };
+        let apps = unlike(std::slice::from_ref(&known), &[ours("WEB", 2)], |_, _, _| vec![0, 7, 1, 8]);
+        let told = Extent::Buckets([false, false, true, true].into());
+        assert_eq!(apps.iter().collect::<Vec<_>>(), [("", "WEB", &told)]);
+        let apps = unlike(&[known], &[ours("WEB", 1)], |_, _, _| vec![0, 7, 1, 8]);
+        assert_eq!(apps.iter().count(), 0, "buckets are looked at where the whole differs");
+    }
+
+    #[test]
+    fn buckets_are_none_or_a_bounded_power_of_two() {
+        let fault = |counts: &[usize]| {
+            let app = |count: &usize| v1::AppDigest { buckets: vec![0; *count], ..theirs("WEB", 1) };
+            let refused = check_buckets(&counts.iter().map(app).collect::<Vec<_>>()).err()?;
+            Some(refused.reason())
+        };
+        assert_eq!(fault(&[0, 2, 4096]), None);
+        for wrong in [1, 3, 6, 4095, 8192] {
+            assert_eq!(fault(&[2, wrong]), Some(Reason::InvalidRequest), "{wrong}");
+        }
+        assert_eq!((fault(&[4096; 16]), fault(&[4096; 17])), (None, Some(Reason::TooManyItems)));
     }
 }

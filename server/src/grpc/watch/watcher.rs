@@ -1,5 +1,6 @@
 //! One watcher: which event comes next.
 
+mod beside;
 mod collect;
 mod marks;
 
@@ -14,11 +15,12 @@ use heureka_proto::served::watch_event::Event;
 use heureka_proto::v1;
 use heureka_registry::replication::{Position, Standing};
 use heureka_registry::seeded::{Bug, planted};
-use heureka_registry::{Start, Subscription};
+use heureka_registry::{Extent, Place, Reader, Registry, Start, Subscription};
 use tokio::sync::watch;
-use tokio::time::{Instant, Sleep};
+use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
+use self::beside::{Beside, heard};
 use self::collect::Collected;
 pub(super) use self::marks::go_away;
 use super::batch::Waiting;
@@ -34,7 +36,8 @@ pub(in crate::grpc) struct Watcher {
     watches: Arc<Watches>,
     sitter: Arc<Sitter>,
     spec: Spec,
-    subscription: Subscription,
+    subscription: Reader,
+    beside: Beside,
     stage: Stage,
     /// Everything up to here was told.
     told: u64,
@@ -42,10 +45,14 @@ pub(in crate::grpc) struct Watcher {
     vector: Vec<Position>,
     /// The same for a later moment, until everything up to there was told.
     ahead: Option<Standing>,
+    /// How many changes the last event holds.
+    handed: usize,
     /// Changes that did not fit into the last message.
     left: VecDeque<Waiting>,
     /// The cursor got as far as it could when it was last read.
     at_head: bool,
+    /// Until here changes gather, since one waits to be told.
+    gather_until: Option<Mono>,
     /// From here on a token goes out when the client holds everything, so that a digest can go with it.
     token_wanted: Mono,
     /// From here on a token goes out, whatever the client holds.
@@ -62,11 +69,18 @@ pub(in crate::grpc) struct Watcher {
     now: Now,
 }
 
+/// What a client was told that is up to date.
+pub(super) struct Rest {
+    place: Place,
+    /// It knows that lapsed leases are held back.
+    protecting: bool,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Begin,
-    /// Until everything up to this revision was told.
-    Initial(u64),
+    /// Until everything up to this revision was told, or further until a digest is known.
+    Initial(Option<u64>),
     Live,
     Over,
 }
@@ -85,21 +99,28 @@ impl Watcher {
         // Taken out, since the watcher lives long and what begins its stream may be large.
         let start = std::mem::replace(&mut spec.opening.start, Start::Live);
         let vector = std::mem::take(&mut spec.opening.vector);
-        let subscription = Subscription::new(registry, spec.selectors.clone(), start);
+        let subscription: Reader = match spec.view.take() {
+            Some(view) => view.into(),
+            None => Subscription::new(registry, spec.selectors.clone(), start).into(),
+        };
+        let beside = Beside::new(&core, &subscription, spec.readings.take(), &spec.selectors);
         count_opening(&watches, spec.opening.mode);
         Self {
             stage: Stage::Begin,
             told: subscription.position(),
             vector,
             ahead: None,
+            handed: 0,
             left: VecDeque::new(),
             at_head: false,
+            gather_until: None,
             token_wanted: Mono::default(),
             token_due: Mono::default(),
-            timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            timer: Box::pin(sleep(Duration::ZERO)),
             protecting: false,
             news: subscription.changes(),
             subscription,
+            beside,
             now: core.now(),
             core,
             watches,
@@ -115,6 +136,7 @@ impl Watcher {
     /// A client that reads takes one at least once in a bookmark interval, whatever happens. One that was not asked
     /// for during much longer has a client without room.
     pub(super) async fn next(&mut self) -> Outcome {
+        self.handed = 0;
         while self.stage != Stage::Over {
             self.sitter.told.store(self.told, Ordering::Relaxed);
             if self.is_stalled() {
@@ -141,6 +163,18 @@ impl Watcher {
         self.told
     }
 
+    /// How many changes the last event holds.
+    pub(super) fn handed(&self) -> u64 {
+        self.handed as u64
+    }
+
+    /// Where the client stands once it read the last event, if it was told everything by then.
+    pub(super) fn rest(&self) -> Option<Rest> {
+        let is_level = self.stage == Stage::Live && self.left.is_empty() && !self.beside.tells();
+        let place = self.subscription.place().filter(|_| is_level)?;
+        Some(Rest { place, protecting: self.protecting })
+    }
+
     /// Reads the clock; whether the reading before is too long ago.
     fn is_stalled(&mut self) -> bool {
         let last = std::mem::replace(&mut self.now, self.core.now());
@@ -160,16 +194,17 @@ impl Watcher {
         self.ahead = Some(standing);
         // A subscription to the future has told its past already.
         let target = if mode == v1::SnapshotMode::None { self.told } else { revision };
-        self.stage = Stage::Initial(target);
+        self.stage = Stage::Initial(Some(target));
         self.protecting = self.core.registry.protecting();
         let header = self.core.header(revision, self.now);
-        let apps = self.spec.opening.apps.take();
-        let apps = apps.iter().flat_map(|apps| apps.iter()).map(named).collect();
-        Event::SnapshotBegin(v1::SnapshotBegin { header, mode: mode.into(), apps })
+        let told = self.spec.opening.apps.take();
+        let told = || told.iter().flat_map(|told| told.iter());
+        let (apps, parts) = (told().filter_map(whole).collect(), told().filter_map(part).collect());
+        Event::SnapshotBegin(v1::SnapshotBegin { header, mode: mode.into(), apps, parts })
     }
 
-    async fn initial(&mut self, target: u64) -> Outcome {
-        if self.left.is_empty() && self.told >= target {
+    async fn initial(&mut self, target: Option<u64>) -> Outcome {
+        if self.left.is_empty() && target.is_some_and(|target| self.told >= target) {
             return self.end().await;
         }
         if planted(Bug::EndsEarly) && (1..self.core.registry.head()).contains(&self.told) {
@@ -178,6 +213,8 @@ impl Watcher {
             return Some(Ok(Event::SnapshotEnd(v1::SnapshotEnd { resume_token, revision, digest: None })));
         }
         match self.collect().await {
+            // It got as far as all who were woken; what was there at its begin goes further.
+            Collected::Head if target.is_some_and(|target| self.told < target) => None,
             Collected::Head => self.end().await,
             collected => self.collected(collected),
         }
@@ -189,12 +226,14 @@ impl Watcher {
         self.told = self.subscription.position();
         let digest = self.digest().await;
         if digest.is_none() && self.holds_the_set() {
-            self.stage = Stage::Initial(u64::MAX);
+            self.stage = Stage::Initial(None);
             tokio::task::yield_now().await;
             return None;
         }
         let once = self.spec.start_mode == v1::StartMode::SnapshotOnly;
         self.stage = if once { Stage::Over } else { Stage::Live };
+        // What came since is news.
+        self.at_head = true;
         let resume_token = self.mark();
         Some(Ok(Event::SnapshotEnd(v1::SnapshotEnd { resume_token, revision: self.told, digest })))
     }
@@ -210,18 +249,37 @@ impl Watcher {
         if now >= self.token_due {
             return Some(Ok(self.bookmark().await));
         }
+        if self.beside.heed() {
+            self.at_head = false;
+        }
+        if let Some(readings) = self.beside.between(&self.core, &self.subscription) {
+            return Some(Ok(readings));
+        }
         let last = *self.news.borrow_and_update();
+        if let Some(due) = self.gathers(last) {
+            self.gather(due).await;
+            return None;
+        }
         let collected = if self.has_told_all(last) { Collected::Head } else { self.collect().await };
         match collected {
             Collected::Head if now >= self.token_wanted => self.bookmark_with_digest().await,
             // The cursor may have stopped for a digest before the head: then there is more.
             Collected::Head if self.told < last => None,
+            Collected::Head if self.beside.is_pending() => self.readings().await,
             Collected::Head => {
                 self.wait().await;
                 None
             }
             collected => self.collected(collected),
         }
+    }
+
+    async fn readings(&mut self) -> Outcome {
+        let readings = self.beside.next(&self.core, &self.subscription).map(Ok);
+        if readings.is_none() {
+            tokio::task::yield_now().await;
+        }
+        readings
     }
 
     /// While changes are held back there are tokens for what was told before.
@@ -236,6 +294,7 @@ impl Watcher {
         }
         // What wakes it now is told later.
         self.news.mark_unchanged();
+        self.beside.heed();
         self.at_head = false;
         self.wait().await;
         None
@@ -244,6 +303,28 @@ impl Watcher {
     /// Whether the core would have nothing to add.
     fn has_told_all(&self, last: u64) -> bool {
         self.at_head && self.left.is_empty() && self.told >= last
+    }
+
+    /// Until when changes gather, where the client wants that and the first of them has just come.
+    fn gathers(&mut self, last: u64) -> Option<Mono> {
+        let (now, window) = (self.now.mono, self.spec.window);
+        if window.is_zero() || !self.at_head || self.has_told_all(last) {
+            return None;
+        }
+        let due = *self.gather_until.get_or_insert_with(|| now.plus(window));
+        if now >= due {
+            self.gather_until = None;
+        }
+        self.gather_until
+    }
+
+    async fn gather(&mut self, due: Mono) {
+        // In a box, so that a watcher that tells at once is no larger for it.
+        let mut over = Box::pin(sleep(due.min(self.token_due).since(self.now.mono)));
+        tokio::select! {
+            () = &mut self.left_alone => {}
+            () = &mut over => {}
+        }
     }
 
     fn collected(&mut self, collected: Collected) -> Outcome {
@@ -264,7 +345,13 @@ impl Watcher {
         self.spec.opening = if self.holds_the_set() { Opening::full() } else { Opening::live() };
         let selectors = self.spec.selectors.clone();
         let start = self.spec.opening.start.clone();
-        self.subscription = Subscription::new(&self.core.registry, selectors, start);
+        match &mut self.subscription {
+            Reader::View(view) => view.begin_again(),
+            Reader::Log(subscription) => {
+                *subscription = Subscription::new(&self.core.registry, selectors, start);
+            }
+        }
+        self.beside.begin_again();
         self.told = self.subscription.position();
         self.vector.clear();
         self.left.clear();
@@ -279,18 +366,36 @@ impl Watcher {
             let due = self.token_wanted.since(self.now.mono);
             self.timer.as_mut().reset(Instant::now() + due);
         }
+        let mut beside = self.beside.news();
         tokio::select! {
             biased;
             () = &mut self.left_alone => {}
             _ = self.news.changed() => {}
+            () = heard(&mut beside), if beside.is_some() => {}
             () = &mut self.timer => {}
         }
     }
 }
 
+impl Rest {
+    /// Whether another client was told the same.
+    pub(super) fn is_level(&self, other: &Self, registry: &Registry) -> bool {
+        self.protecting == other.protecting && self.place.is_level(&other.place, registry)
+    }
+}
+
 /// An application that is told whole.
-fn named((namespace, app): (&str, &str)) -> v1::AppDigest {
-    v1::AppDigest { namespace: namespace.to_owned(), app: app.to_owned(), digest: None }
+fn whole((namespace, app, extent): (&str, &str, &Extent)) -> Option<v1::AppDigest> {
+    let (namespace, app) = (namespace.to_owned(), app.to_owned());
+    (*extent == Extent::Whole).then(|| v1::AppDigest { namespace, app, ..v1::AppDigest::default() })
+}
+
+/// One of which some buckets are.
+fn part((namespace, app, extent): (&str, &str, &Extent)) -> Option<v1::AppBuckets> {
+    let Extent::Buckets(told) = extent else { return None };
+    let buckets = (0..).zip(told).filter_map(|(number, told)| told.then_some(number)).collect();
+    let (namespace, app) = (namespace.to_owned(), app.to_owned());
+    Some(v1::AppBuckets { namespace, app, bucket_count: told.len() as u32, buckets })
 }
 
 fn count_opening(watches: &Watches, mode: v1::SnapshotMode) {

@@ -1,15 +1,17 @@
 //! Frames on their way in.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use heureka_model::{
-    DrainPlan, Instance, InstanceKey, Invalid, Limits, Overlay, Problem, Stamp, StatusOverride, Wall,
+    DrainPlan, Instance, InstanceKey, Invalid, Limits, Overlay, Problem, Report, Stamp, StatusOverride, Wall,
 };
 use heureka_proto::convert::status;
 use heureka_proto::peer::v1 as pb;
 use heureka_proto::v1;
 use heureka_registry::replication::{
     Applied, BUCKETS, Beaten, Binding, Bucket, BucketEntries, Content, DigestEntry, Frame, GROUPS, Hello,
-    KeyState, Outgoing, OwnerState, Position, Records, Renewals, State, Summary, Versions,
+    KeyState, Outgoing, OwnerState, Position, Records, Renewals, Reported, State, Summary, Versions,
 };
 use pb::frame::Kind;
 use prost::Message;
@@ -99,6 +101,7 @@ impl Reader<'_> {
             Kind::Summary(sent) => Frame::Summary(self.summary(&sent)),
             Kind::Inspect(sent) => Frame::Inspect(self.groups(sent.sums)?),
             Kind::Versions(sent) => Frame::Versions(self.versions(&sent)),
+            Kind::Reports(sent) => Frame::Reports(self.reports(&sent)),
             Kind::Ack(sent) => Frame::Ack(applied(sent)),
             Kind::Drain(_) => Frame::Drain,
         };
@@ -186,6 +189,15 @@ impl Reader<'_> {
         let groups: Vec<_> = numbers.filter(|number| usize::from(*number) < GROUPS).collect();
         self.cut("groups", groups.len(), sent.groups.len());
         Versions { versions, complete: sent.complete, groups }
+    }
+
+    fn reports(&mut self, sent: &pb::Reports) -> Vec<Reported> {
+        let limits = self.limits;
+        self.entries("reports", &sent.reports, |wire: pb::Report| {
+            let report = Report { available: wire.available, gauges: wire.gauges };
+            report.validate(limits)?;
+            Ok(Reported { key: key(wire.key, limits)?, report: Arc::new(report), age: age(wire.age) })
+        })
     }
 
     /// Every entry that can be used.

@@ -1,13 +1,15 @@
 //! Frames on their way out.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use heureka_model::{InstanceKey, Overlay, Stamp, Version};
+use heureka_model::{InstanceKey, Overlay, Report, Stamp, Version};
 use heureka_proto::convert::status_number;
 use heureka_proto::peer::v1 as pb;
 use heureka_proto::v1;
 use heureka_registry::replication::{
     Applied, Beaten, Binding, Bucket, BucketEntries, Content, Frame, Hello, KeyState, Outgoing, Position,
-    Records, Renewals, State, Summary, Versions,
+    Records, Renewals, Reported, State, Summary, Versions,
 };
 use pb::frame::Kind;
 use prost::Message;
@@ -28,6 +30,9 @@ pub(crate) fn encode(frame: Frame) -> Vec<pb::Frame> {
         Frame::Probe(sent) => keys(sent, |keys| Kind::Probe(pb::Probe { keys })),
         Frame::Summary(sent) => summary(sent),
         Frame::Versions(sent) => versions(sent),
+        Frame::Reports(sent) => {
+            pieces(sent.into_iter().map(report), |reports| Kind::Reports(pb::Reports { reports }))
+        }
         other => vec![single(other)],
     };
     kinds.into_iter().map(|kind| pb::Frame { kind: Some(kind) }).collect()
@@ -49,6 +54,7 @@ fn single(frame: Frame) -> Kind {
         | Frame::Want(_)
         | Frame::Probe(_)
         | Frame::Summary(_)
+        | Frame::Reports(_)
         | Frame::Versions(_) => unreachable!("invariant: these go in pieces"),
     }
 }
@@ -100,6 +106,11 @@ pub(crate) fn record(sent: Outgoing) -> pb::Record {
         age: units(age),
         beaten,
     }
+}
+
+fn report(sent: Reported) -> pb::Report {
+    let Report { available, gauges } = Arc::unwrap_or_clone(sent.report);
+    pb::Report { key: Some(sent.key.into()), available, gauges, age: units(sent.age) }
 }
 
 fn content(sent: Content) -> pb::record::Content {

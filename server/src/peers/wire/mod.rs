@@ -32,13 +32,16 @@ fn age(units: u32) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use heureka_model::{
-        DrainPlan, Instance, InstanceKey, Limits, Overlay, Port, Stamp, Status, StatusOverride, Version, Wall,
+        DrainPlan, Instance, InstanceKey, Limits, Overlay, Port, Report, Stamp, Status, StatusOverride,
+        Version, Wall,
     };
     use heureka_proto::peer::v1 as pb;
     use heureka_registry::replication::{
         Applied, Beaten, Binding, Bucket, BucketEntries, Content, DigestEntry, Frame, GROUPS, Hello,
-        KeyState, Outgoing, OwnerState, Position, Records, Renewals, State, Summary, Versions,
+        KeyState, Outgoing, OwnerState, Position, Records, Renewals, Reported, State, Summary, Versions,
     };
     use proptest::prelude::*;
     use prost::Message as _;
@@ -137,6 +140,14 @@ mod tests {
                 complete: true,
                 groups: vec![0, 63],
             }),
+            Frame::Reports(vec![Reported {
+                key: key("a"),
+                report: Arc::new(Report {
+                    available: [("slots".to_owned(), 3)].into(),
+                    gauges: [("load".to_owned(), 0.5)].into(),
+                }),
+                age: Duration::from_millis(200),
+            }]),
             Frame::Ack(applied),
             Frame::Drain,
         ]
@@ -290,7 +301,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn damaged_frames_never_panic(which in 0..14_usize, at in any::<prop::sample::Index>(), flip in 1..=255_u8) {
+        fn damaged_frames_never_panic(which in 0..15_usize, at in any::<prop::sample::Index>(), flip in 1..=255_u8) {
             let sent = encode(frames().swap_remove(which));
             let mut bytes = sent[0].encode_to_vec();
             let at = at.index(bytes.len());

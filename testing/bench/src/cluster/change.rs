@@ -1,7 +1,7 @@
 //! A change at one server on its way to the watchers of another.
 
 use super::{Scale, three};
-use crate::drive::Audience;
+use crate::drive::{Audience, Layout, Way};
 use crate::machine;
 use crate::report;
 
@@ -11,8 +11,9 @@ const WARMING: usize = 5;
 pub(super) async fn run(scale: Scale) -> anyhow::Result<()> {
     let cluster = three().await?;
     let (from, to) = (cluster.node(0).running()?, cluster.node(1).running()?);
-    let watchers = scale.connections * scale.streams;
-    let mut audience = Audience::across(from.address, to.address, scale.connections, scale.streams).await?;
+    let layout = Layout { connections: scale.connections, watchers: scale.streams, way: Way::Each };
+    let watchers = layout.all();
+    let mut audience = Audience::across(from.address, to.address, layout).await?;
     let cpu = || machine::used_by(from.process()) + machine::used_by(to.process());
     audience.tell(cpu, WARMING.min(scale.changes)).await?;
     let sample = audience.tell(cpu, scale.changes).await?;

@@ -1,33 +1,34 @@
 //! Watchers, and how long a change takes to reach the last of them.
 
-use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use heureka_proto::v1;
-use prost_types::Duration as WireDuration;
-use tokio::sync::Notify;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval};
 
-use super::frames::{Messages, event_of, is_change};
-use super::h2::{self, Event, framed};
-use super::load::finish;
-use super::requests::{self, REGISTER};
+use super::frames::Messages;
+use super::h2::{self, Event};
+use super::heard::{Heard, Tally};
+use super::nacos;
+use super::rows::Unit;
 use super::sample::Sample;
+use super::tongue::{Interest, Said, Tongue, Writer};
 use crate::instances::{self, Values};
-use crate::watch::Latencies;
+use crate::watch::timed_async;
 
 /// What is read at a time of a connection; most of them rest.
 const ROOM: usize = 2 << 10;
 
+/// Connections that are opened at once.
+const AT_ONCE: usize = 256;
+
 /// Rest between two changes, so that each meets a quiet server: some time, and more for each watcher.
 const REST: (Duration, Duration) = (Duration::from_millis(1), Duration::from_micros(2));
-
-/// Longest wait for all watchers.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How watchers of one connection are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,89 +39,76 @@ pub(crate) enum Way {
     Together,
 }
 
-/// Watchers of everything on several connections.
+/// How watchers are spread over connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) connections: usize,
+    /// Of each connection.
+    pub(crate) watchers: usize,
+    pub(crate) way: Way,
+}
+
+/// Watchers on several connections.
 pub(crate) struct Audience {
-    /// Where changes are made.
+    /// Where changes are made, and how they are said.
     writes: SocketAddr,
+    tongue: Tongue,
     heard: Rc<Heard>,
     /// The connections; they close with this value.
     _listening: JoinSet<()>,
     version: usize,
 }
 
-/// What all watchers share.
-struct Heard {
-    watchers: usize,
-    /// Which change is out.
-    round: Cell<usize>,
-    /// Watchers that have not answered, or have not heard of the change.
-    missing: Cell<usize>,
-    begun: Cell<Instant>,
-    latencies: RefCell<Latencies>,
-    fault: RefCell<Option<io::Error>>,
-    settled: Notify,
-}
+impl Layout {
+    pub(crate) fn all(self) -> usize {
+        self.connections * self.watchers
+    }
 
-/// A watcher as its connection knows it.
-#[derive(Default)]
-struct Watcher {
-    messages: Messages,
-    /// The change that it heard of last.
-    round: usize,
+    /// The same with at most so many connections, and so many watchers on each.
+    pub(super) fn at_most(self, connections: usize, watchers: usize) -> Self {
+        let (connections, watchers) = (self.connections.min(connections), self.watchers.min(watchers));
+        Self { connections, watchers, ..self }
+    }
 }
 
 impl Audience {
-    /// Opens so many connections with so many watchers each and waits until the server took all of them.
+    /// Opens the connections to the first address and waits until the server took all watchers. Changes are made at
+    /// the second.
     ///
     /// # Errors
     /// A connection that breaks, a watch that is refused.
     pub(super) async fn open(
-        address: SocketAddr,
-        connections: usize,
-        watchers: usize,
-        way: Way,
+        (address, writes): (SocketAddr, SocketAddr),
+        tongue: Tongue,
+        layout: Layout,
+        interest: Interest,
     ) -> io::Result<Self> {
-        if way == Way::Each {
-            return Self::across(address, address, connections, watchers).await;
-        }
-        let heard = Rc::new(Heard::of(connections * watchers));
+        let heard = Rc::new(Heard::of(layout.all()));
         let mut listening = JoinSet::new();
-        for _ in 0..connections {
-            let mut connection =
-                h2::Connection::open(address, "/heureka.registry.v1.DiscoveryService/WatchMany", ROOM)
-                    .await?;
-            connection.call(&subscriptions(watchers));
-            connection.flush().await?;
-            listening.spawn_local(listen_together(connection, watchers, heard.clone()));
+        let opening = tongue.opening(layout.way, layout.watchers, interest);
+        let places = Arc::new(Semaphore::new(AT_ONCE));
+        for _ in 0..layout.connections {
+            let place = places.clone().acquire_owned().await.map_err(io::Error::other)?;
+            let (opening, heard) = (opening.clone(), heard.clone());
+            listening.spawn_local(async move {
+                let opened = connect(address, tongue, layout, &opening, &heard).await;
+                drop(place);
+                match opened {
+                    Ok(connection) => listen(connection, tongue, layout, heard).await,
+                    Err(error) => heard.fail(error),
+                }
+            });
         }
-        heard.all().await?;
-        Ok(Self { writes: address, heard, _listening: listening, version: 0 })
+        heard.settled().await?;
+        Ok(Self { writes, tongue, heard, _listening: listening, version: 0 })
     }
 
-    /// The same of a server that hears of changes from another one, where they are made.
+    /// The same of a server of ours that hears of changes from another one, where they are made.
     ///
     /// # Errors
     /// A connection that breaks, a watch that is refused.
-    pub(crate) async fn across(
-        writes: SocketAddr,
-        address: SocketAddr,
-        connections: usize,
-        streams: usize,
-    ) -> io::Result<Self> {
-        let heard = Rc::new(Heard::of(connections * streams));
-        let mut listening = JoinSet::new();
-        for _ in 0..connections {
-            let mut connection =
-                h2::Connection::open(address, "/heureka.registry.v1.DiscoveryService/Watch", ROOM).await?;
-            let request = live();
-            for _ in 0..streams {
-                connection.call(&request);
-            }
-            connection.flush().await?;
-            listening.spawn_local(listen(connection, streams, heard.clone()));
-        }
-        heard.all().await?;
-        Ok(Self { writes, heard, _listening: listening, version: 0 })
+    pub(crate) async fn across(writes: SocketAddr, address: SocketAddr, layout: Layout) -> io::Result<Self> {
+        Self::open((address, writes), Tongue::Heureka, layout, Interest::Everything).await
     }
 
     /// Makes so many changes, one after the other, and measures each from before its request until the last watcher
@@ -129,177 +117,157 @@ impl Audience {
     /// # Errors
     /// A connection that breaks, a watch that ends, a change that does not arrive.
     pub(crate) async fn tell(&mut self, cpu: impl Fn() -> f64, changes: usize) -> io::Result<Sample> {
-        let rest = REST.0 + REST.1 * self.heard.watchers as u32;
+        let rest = self.tongue.rest().max(REST.0 + REST.1 * self.heard.watchers as u32);
+        let changes = changes.min(self.tongue.most_changes());
         // A connection that nobody reads while others have their turn would miss the server's pings.
-        let mut writer = h2::Connection::open(self.writes, REGISTER, ROOM).await?;
-        self.change(&mut writer).await?;
-        self.heard.latencies.take();
+        let mut writer = self.tongue.writer(self.writes).await?;
+        self.change(&mut writer, 0, instances::PER_APP).await?;
+        self.heard.take();
         let before = cpu();
         for _ in 0..changes {
             tokio::time::sleep(rest).await;
-            self.change(&mut writer).await?;
+            self.change(&mut writer, 0, instances::PER_APP).await?;
         }
         let used = cpu() - before;
-        let spread = self.heard.latencies.take().sorted().spread();
+        let Tally { last, all, .. } = self.heard.take();
         let deliveries = (changes * self.heard.watchers) as f64;
-        Ok(Sample {
+        let spread = last.spread();
+        let sample = Sample {
             figure: spread.p50 / 1e9,
             latencies: Some(spread),
             cpu: Some(used / deliveries),
-            after: None,
-        })
+            extras: Vec::new(),
+        };
+        Ok(sample.with("p99 of all deliveries", all.spread().p99 / 1e9, Unit::Seconds))
     }
 
-    async fn change(&mut self, writer: &mut h2::Connection) -> io::Result<()> {
-        self.version += 1;
-        let instance = instances::instance(0, Values::Shared, self.version);
-        let request = framed(&requests::register(&instance));
-        self.heard.begin();
-        let (answer, ()) = tokio::try_join!(finish(writer, &request), self.heard.all())?;
-        if answer.is_empty() { Err(io::Error::other("a change was refused")) } else { Ok(()) }
-    }
-}
-
-impl Heard {
-    fn of(watchers: usize) -> Self {
-        Self {
-            watchers,
-            round: Cell::default(),
-            missing: Cell::new(watchers),
-            begun: Cell::new(Latencies::begin()),
-            latencies: RefCell::default(),
-            fault: RefCell::default(),
-            settled: Notify::new(),
-        }
-    }
-
-    fn begin(&self) {
-        self.round.set(self.round.get() + 1);
-        self.missing.set(self.watchers);
-        self.begun.set(Latencies::begin());
-    }
-
-    /// Waits until no watcher is missing.
-    async fn all(&self) -> io::Result<()> {
-        let settled = async {
-            while self.missing.get() > 0 && self.fault.borrow().is_none() {
-                self.settled.notified().await;
+    /// Makes so many changes, one each so often, to one of so many instances of one application after the other. The
+    /// figure is the share of one processor that the server takes.
+    ///
+    /// # Errors
+    /// A connection that breaks, a watch that ends, a change that does not arrive.
+    pub(super) async fn keep_telling(
+        &mut self,
+        cpu: impl Fn() -> f64,
+        changes: usize,
+        every: Duration,
+        instances: usize,
+    ) -> io::Result<Sample> {
+        let mut writer = self.tongue.writer(self.writes).await?;
+        self.change(&mut writer, 0, instances).await?;
+        self.heard.take();
+        let before = cpu();
+        let (seconds, done) = timed_async(async {
+            let mut pace = interval(every);
+            pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            for n in 0..changes {
+                pace.tick().await;
+                self.change(&mut writer, n % instances, instances).await?;
             }
+            pace.tick().await;
+            io::Result::Ok(())
+        })
+        .await;
+        done?;
+        let used = cpu() - before;
+        let Tally { last, wire, changes: told, .. } = self.heard.take();
+        let deliveries = (changes * self.heard.watchers) as f64;
+        let sample = Sample {
+            figure: used / seconds,
+            latencies: Some(last.spread()),
+            cpu: Some(used / deliveries),
+            extras: Vec::new(),
         };
-        if tokio::time::timeout(PATIENCE, settled).await.is_err() {
-            return Err(io::Error::other(format!("{} watchers were told nothing", self.missing.get())));
-        }
-        self.fault.take().map_or(Ok(()), Err)
+        Ok(sample.with("bytes on the wire for each delivery", wire as f64 / deliveries, Unit::Bytes).with(
+            "of them changes",
+            told as f64 / deliveries,
+            Unit::Bytes,
+        ))
     }
 
-    fn opened(&self) {
-        self.missing.set(self.missing.get() - 1);
-        self.settle();
-    }
-
-    fn told(&self) {
-        self.missing.set(self.missing.get() - 1);
-        if self.missing.get() == 0 {
-            self.latencies.borrow_mut().end(self.begun.get());
-        }
-        self.settle();
-    }
-
-    fn settle(&self) {
-        if self.missing.get() == 0 {
-            self.settled.notify_one();
-        }
-    }
-
-    fn fail(&self, error: io::Error) {
-        self.fault.borrow_mut().get_or_insert(error);
-        self.settled.notify_one();
+    /// Changes an instance of applications of so many.
+    async fn change(&mut self, writer: &mut Writer, n: usize, per_app: usize) -> io::Result<()> {
+        self.version += 1;
+        let instance = instances::placed(n, per_app, Values::Shared, self.version);
+        self.heard.begin();
+        tokio::try_join!(writer.write(&instance), self.heard.settled()).map(|_| ())
     }
 }
 
-async fn listen(mut connection: h2::Connection, streams: usize, heard: Rc<Heard>) {
-    let mut watchers: Vec<Watcher> = Vec::new();
-    watchers.resize_with(streams, Watcher::default);
-    loop {
-        let mut ended = false;
-        let told = |stream: u32, event: Event<'_>| match event {
-            Event::Begun => heard.opened(),
-            Event::Data(bytes) => watchers[(stream / 2) as usize].hear(bytes, &heard),
-            Event::Ended | Event::Reset => ended = true,
+impl Layout {
+    /// Streams of each connection.
+    fn streams(self) -> usize {
+        if self.way == Way::Each { self.watchers } else { 1 }
+    }
+
+    /// Which watcher of a connection is meant by the one with this number on this stream of it.
+    fn watcher(self, stream: usize, number: usize) -> usize {
+        if self.way == Way::Each { stream } else { number }
+    }
+}
+
+/// A connection with its watchers.
+async fn connect(
+    address: SocketAddr,
+    tongue: Tongue,
+    layout: Layout,
+    opening: &Bytes,
+    heard: &Heard,
+) -> io::Result<h2::Connection> {
+    let mut connection = h2::Connection::open(address, tongue.watch_path(layout.way), ROOM).await?;
+    for _ in 0..layout.streams() {
+        if tongue.stays_open() {
+            connection.call_on(opening)
+        } else {
+            connection.call(opening)
         };
-        let turned = connection.turn(told).await;
+    }
+    connection.flush().await?;
+    if tongue == Tongue::Nacos {
+        nacos::subscribe(&mut connection).await?;
+        heard.opened();
+    }
+    Ok(connection)
+}
+
+async fn listen(mut connection: h2::Connection, tongue: Tongue, layout: Layout, heard: Rc<Heard>) {
+    let mut messages: Vec<Messages> = Vec::new();
+    messages.resize_with(layout.streams(), Messages::default);
+    // Numbers of watchers begin with 0 or with 1.
+    let mut rounds = vec![0; layout.watchers + 1];
+    loop {
+        let (mut ended, mut told, mut asked) = (false, 0, false);
+        let mut hear = |stream: usize, beginning: &[u8], length| match tongue
+            .understand(layout.way, beginning)
+        {
+            Said::Opened => heard.opened(),
+            Said::Change(number) => {
+                heard.change(length);
+                let round = rounds.get_mut(layout.watcher(stream, number));
+                told += round
+                    .map_or(0, |round| usize::from(std::mem::replace(round, heard.round()) < heard.round()));
+            }
+            Said::Asked => asked = true,
+            Said::Other => {}
+        };
+        let turned = connection.turn(|stream: u32, event: Event<'_>| match event {
+            Event::Begun if tongue.opens_by_head(layout.way) => heard.opened(),
+            Event::Begun => {}
+            Event::Data(bytes) => {
+                let stream = (stream / 2) as usize;
+                heard.frame(bytes.len());
+                messages[stream].feed(bytes, |beginning, length| hear(stream, beginning, length));
+            }
+            Event::Ended | Event::Reset => ended = true,
+        });
+        let turned = turned.await;
+        heard.told(told);
+        if asked {
+            connection.say(1, &nacos::here());
+        }
         let ended = if ended { Err(io::Error::other("the server ended a watch")) } else { Ok(()) };
         if let Err(error) = turned.and(ended) {
             return heard.fail(error);
         }
-    }
-}
-
-/// The same where one stream tells all of them, by their numbers from 1.
-async fn listen_together(mut connection: h2::Connection, watchers: usize, heard: Rc<Heard>) {
-    const CHANGES: u8 = 2;
-    const SNAPSHOT_END: u8 = 3;
-    let mut messages = Messages::default();
-    let mut rounds = vec![0; watchers + 1];
-    loop {
-        let mut ended = false;
-        let mut message = |beginning: &[u8]| match event_of(beginning) {
-            Some((_, SNAPSHOT_END)) => heard.opened(),
-            Some((watcher, CHANGES)) if rounds[watcher] < heard.round.get() => {
-                rounds[watcher] = heard.round.get();
-                heard.told();
-            }
-            _ => {}
-        };
-        let told = |_: u32, event: Event<'_>| match event {
-            Event::Begun => {}
-            Event::Data(bytes) => messages.feed(bytes, &mut message),
-            Event::Ended | Event::Reset => ended = true,
-        };
-        let turned = connection.turn(told).await;
-        let ended = if ended { Err(io::Error::other("the server ended the watches")) } else { Ok(()) };
-        if let Err(error) = turned.and(ended) {
-            return heard.fail(error);
-        }
-    }
-}
-
-impl Watcher {
-    fn hear(&mut self, bytes: &[u8], heard: &Heard) {
-        let round = heard.round.get();
-        self.messages.feed(bytes, |beginning| {
-            if is_change(beginning) && self.round < round {
-                self.round = round;
-                heard.told();
-            }
-        });
-    }
-}
-
-/// So many watches on one stream.
-fn subscriptions(watchers: usize) -> Bytes {
-    use v1::watch_many_request::Request;
-    let wish = |request| framed(&v1::WatchManyRequest { request: Some(request) });
-    let subscribe = |number: usize| {
-        wish(Request::Subscribe(v1::Subscribe {
-            subscription_id: number as u32,
-            spec: Some(changes_alone()),
-        }))
-    };
-    let hello = wish(Request::Hello(v1::WatchHello::default()));
-    let all: Vec<Bytes> = std::iter::once(hello).chain((1..=watchers).map(subscribe)).collect();
-    all.concat().into()
-}
-
-/// A watch of all changes from now on. Marks are rare, so that a resting watcher rests.
-fn live() -> Bytes {
-    framed(&v1::WatchRequest { spec: Some(changes_alone()), ..v1::WatchRequest::default() })
-}
-
-fn changes_alone() -> v1::WatchSpec {
-    v1::WatchSpec {
-        start_mode: v1::StartMode::LiveOnly.into(),
-        bookmark_interval: Some(WireDuration { seconds: 60, nanos: 0 }),
-        ..v1::WatchSpec::default()
     }
 }

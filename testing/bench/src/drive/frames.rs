@@ -85,11 +85,11 @@ pub(super) fn text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Bytes of a message whose beginning is kept.
-const KEPT: usize = 16;
+/// Bytes of a message whose beginning is kept: enough for what stands before the field that says what it is.
+const KEPT: usize = 128;
 
 /// Finds messages in the bytes of a stream, however they are cut, and keeps only how each begins.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Messages {
     head: [u8; 5],
     beginning: [u8; KEPT],
@@ -99,9 +99,15 @@ pub(super) struct Messages {
     length: usize,
 }
 
+impl Default for Messages {
+    fn default() -> Self {
+        Self { head: [0; 5], beginning: [0; KEPT], seen: 0, length: 0 }
+    }
+}
+
 impl Messages {
-    /// Takes bytes and tells the beginning of each message that ends in them.
-    pub(super) fn feed(&mut self, mut bytes: &[u8], mut told: impl FnMut(&[u8])) {
+    /// Takes bytes and tells the beginning of each message that ends in them, and how long it is with its head.
+    pub(super) fn feed(&mut self, mut bytes: &[u8], mut told: impl FnMut(&[u8], usize)) {
         while !bytes.is_empty() {
             if self.seen < 5 {
                 self.head[self.seen] = bytes[0];
@@ -116,7 +122,7 @@ impl Messages {
                 bytes = rest;
             }
             if self.seen >= 5 && self.seen == self.length + 5 {
-                told(&self.beginning[..self.length.min(KEPT)]);
+                told(&self.beginning[..self.length.min(KEPT)], self.seen);
                 self.seen = 0;
             }
         }
@@ -147,6 +153,37 @@ pub(super) fn event_of(beginning: &[u8]) -> Option<(usize, u8)> {
     let (0x12, rest) = rest.split_first().map(|(first, rest)| (*first, rest))? else { return None };
     let (_, rest) = varint(rest)?;
     Some((subscription, rest.first()? >> 3))
+}
+
+/// What a field of a message holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Field<'a> {
+    Number(u64),
+    /// A text, bytes or a message, as far as it is there.
+    Bytes(&'a [u8]),
+}
+
+/// The fields of a message of which perhaps only the beginning is there, with their numbers.
+pub(super) fn fields(mut bytes: &[u8]) -> impl Iterator<Item = (usize, Field<'_>)> {
+    std::iter::from_fn(move || {
+        let (tag, rest) = varint(bytes)?;
+        let (field, rest) = match tag & 7 {
+            0 => prost::encoding::decode_varint(&mut { rest }).ok().map(|number| {
+                let length = rest.iter().take_while(|byte| **byte >= 0x80).count() + 1;
+                (Field::Number(number), &rest[length..])
+            })?,
+            2 => {
+                let (length, rest) = varint(rest)?;
+                let (value, rest) = rest.split_at(length.min(rest.len()));
+                (Field::Bytes(value), rest)
+            }
+            1 => (Field::Bytes(rest.get(..8)?), &rest[8..]),
+            5 => (Field::Bytes(rest.get(..4)?), &rest[4..]),
+            _ => return None,
+        };
+        bytes = rest;
+        Some((tag >> 3, field))
+    })
 }
 
 fn varint(bytes: &[u8]) -> Option<(usize, &[u8])> {
@@ -206,7 +243,7 @@ mod tests {
 
     #[test]
     fn messages_are_found_however_they_are_cut() {
-        let long: Vec<u8> = (0..100).collect();
+        let long: Vec<u8> = (0..300).map(|n| n as u8).collect();
         let mut bytes = Vec::new();
         for message in [&[][..], &[7], &long] {
             bytes.push(0);
@@ -217,9 +254,10 @@ mod tests {
             let mut messages = Messages::default();
             let mut found = Vec::new();
             for piece in bytes.chunks(size) {
-                messages.feed(piece, |beginning| found.push(beginning.to_vec()));
+                messages.feed(piece, |beginning, length| found.push((beginning.to_vec(), length)));
             }
-            assert_eq!(found, [vec![], vec![7], long[..KEPT].to_vec()], "in pieces of {size}");
+            let expected = [(vec![], 5), (vec![7], 6), (long[..KEPT].to_vec(), 305)];
+            assert_eq!(found, expected, "in pieces of {size}");
         }
     }
 
@@ -239,6 +277,19 @@ mod tests {
         let response = Some(v1::watch_many_response::Response::Closed(v1::ItemStatus::default()));
         let closed = v1::WatchManyResponse { subscription_id: 7, response };
         assert_eq!((event_of(&closed.encode_to_vec()), event_of(&[])), (None, None));
+    }
+
+    #[test]
+    fn fields_are_found_until_a_message_is_cut() {
+        let begin = v1::SnapshotBegin { mode: 3, ..v1::SnapshotBegin::default() };
+        let header = v1::ResponseHeader { node_id: "n".repeat(40), boot: u64::MAX, ..Default::default() };
+        let bytes = v1::SnapshotBegin { header: Some(header.clone()), ..begin }.encode_to_vec();
+        let header = header.encode_to_vec();
+        let found: Vec<_> = fields(&bytes).collect();
+        assert_eq!(found, [(1, Field::Bytes(&header[..])), (2, Field::Number(3))]);
+        assert_eq!(fields(&bytes[..9]).collect::<Vec<_>>(), [(1, Field::Bytes(&header[..7]))]);
+        assert_eq!(fields(&bytes[..bytes.len() - 1]).count(), 1);
+        assert_eq!(fields(&[0x0f, 1]).count(), 0);
     }
 
     #[test]

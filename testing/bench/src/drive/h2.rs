@@ -18,6 +18,9 @@ const WIDE: u32 = (1 << 31) - 1;
 /// Bytes taken after which the connection's window is opened again.
 const REFILL: u32 = 1 << 28;
 
+/// The four fields that the first call left in the server's table, its path first.
+const REPEATED: [u8; 4] = [0xc1, 0xc0, 0xbf, 0xbe];
+
 /// A connection for calls of one method.
 pub(super) struct Connection {
     socket: TcpStream,
@@ -39,6 +42,8 @@ struct Held {
     stream: u32,
     rest: Bytes,
     window: i64,
+    /// Whether nothing follows on its stream.
+    is_last: bool,
 }
 
 /// What a server does to a stream.
@@ -64,11 +69,23 @@ pub(crate) fn framed(message: &impl prost::Message) -> Bytes {
 impl Connection {
     /// `room` is for what is read at a time.
     pub(super) async fn open(address: SocketAddr, path: &str, room: usize) -> io::Result<Self> {
+        let mut connection = Self::narrow(address, path, room, WIDE).await?;
+        frames::widen(&mut connection.sending, WIDE - FIRST_WINDOW);
+        Ok(connection)
+    }
+
+    /// The same where the server may send so much on each stream, and no more than the protocol gives on all of them,
+    /// until this side takes something.
+    pub(super) async fn narrow(
+        address: SocketAddr,
+        path: &str,
+        room: usize,
+        window: u32,
+    ) -> io::Result<Self> {
         let socket = TcpStream::connect(address).await?;
         socket.set_nodelay(true)?;
         let mut sending = PREFACE.to_vec();
-        frames::settings(&mut sending, &[(4, WIDE), (2, 0)]);
-        frames::widen(&mut sending, WIDE - FIRST_WINDOW);
+        frames::settings(&mut sending, &[(4, window), (2, 0)]);
         Ok(Self {
             socket,
             path: path.to_owned(),
@@ -84,12 +101,44 @@ impl Connection {
 
     /// Queues a call with a message that [`framed`] made; the stream it runs on.
     pub(super) fn call(&mut self, message: &Bytes) -> u32 {
+        self.begin(message, true)
+    }
+
+    /// The same of a call to which more could be said.
+    pub(super) fn call_on(&mut self, message: &Bytes) -> u32 {
+        self.begin(message, false)
+    }
+
+    /// Queues a call of another method; not the first on its connection.
+    pub(super) fn call_at(&mut self, path: &str, message: &Bytes) -> u32 {
+        let mut fields = vec![0x83, 0x86, 0x04];
+        frames::text(&mut fields, path);
+        fields.extend_from_slice(&REPEATED[1..]);
+        self.begin_with(&fields, message, true)
+    }
+
+    /// Queues a further message on a stream that more can be said on.
+    pub(super) fn say(&mut self, stream: u32, message: &Bytes) {
+        self.held.push_back(Held {
+            stream,
+            rest: message.clone(),
+            window: self.first_window,
+            is_last: false,
+        });
+        self.push();
+    }
+
+    fn begin(&mut self, message: &Bytes, is_last: bool) -> u32 {
+        let fields = self.fields(self.next == 1);
+        self.begin_with(&fields, message, is_last)
+    }
+
+    fn begin_with(&mut self, fields: &[u8], message: &Bytes, is_last: bool) -> u32 {
         let stream = self.next;
         self.next += 2;
-        let fields = self.fields(stream == 1);
         frames::head(&mut self.sending, fields.len(), frames::HEADERS, frames::END_HEADERS, stream);
-        self.sending.extend_from_slice(&fields);
-        self.held.push_back(Held { stream, rest: message.clone(), window: self.first_window });
+        self.sending.extend_from_slice(fields);
+        self.held.push_back(Held { stream, rest: message.clone(), window: self.first_window, is_last });
         self.push();
         stream
     }
@@ -177,7 +226,7 @@ impl Connection {
     fn fields(&self, first: bool) -> Vec<u8> {
         let mut fields = vec![0x83, 0x86];
         if !first {
-            fields.extend_from_slice(&[0xc1, 0xc0, 0xbf, 0xbe]);
+            fields.extend_from_slice(&REPEATED);
             return fields;
         }
         for (name, value) in [(0x44, self.path.as_str()), (0x41, "localhost"), (0x5f, "application/grpc")] {
@@ -201,7 +250,8 @@ impl Held {
                 return false;
             }
             let piece = self.rest.split_to(length);
-            let flags = if self.rest.is_empty() { frames::END_STREAM } else { 0 };
+            let ends = self.is_last && self.rest.is_empty();
+            let flags = if ends { frames::END_STREAM } else { 0 };
             frames::head(sending, length, frames::DATA, flags, self.stream);
             sending.extend_from_slice(&piece);
             self.window -= length as i64;
@@ -216,7 +266,7 @@ mod tests {
     use super::*;
 
     fn held(length: usize, window: i64) -> Held {
-        Held { stream: 1, rest: vec![7; length].into(), window }
+        Held { stream: 1, rest: vec![7; length].into(), window, is_last: true }
     }
 
     fn lengths(mut sent: &[u8]) -> Vec<(usize, bool)> {

@@ -2,14 +2,13 @@
 
 use std::io;
 
-use super::Bench;
-use super::audience::{Audience, Way};
+use super::audience::{Audience, Layout, Way};
+use super::rows::Unit;
 use super::sample::Sample;
+use super::tongue::Interest;
+use super::{Bench, OTHER_FILES, tongue};
 use crate::machine;
 use crate::server::Program;
-
-/// Files of this process and of a server that are no connections of the measurement.
-const OTHER_FILES: u64 = 600;
 
 /// Changes after which memory is looked at again.
 const CHANGES: usize = 5;
@@ -25,33 +24,39 @@ struct Growth {
 /// # Errors
 /// A server that does not start, fewer files than connections, a connection that breaks.
 pub(super) fn per_connection(bench: &Bench, program: &Program, connections: usize) -> io::Result<Sample> {
-    let growth = grown(bench, program, connections, 1)?;
-    let count = connections as f64;
-    Ok(Sample { figure: growth.rest / count, after: Some(growth.after / count), ..Sample::default() })
+    let growth = grown(bench, program, Layout { connections, watchers: 1, way: Way::Each })?;
+    Ok(sample(growth.rest, growth.after, connections))
 }
 
-/// Bytes for each further watch of a connection: what `shared` connections with as many watches each grow by beyond
+/// Bytes for each further watch of a connection: what a hundred connections with a hundred watches each grow by beyond
 /// as many connections with one.
 ///
 /// # Errors
 /// A server that does not start, fewer files than connections, a connection that breaks.
-pub(super) fn per_stream(bench: &Bench, program: &Program, shared: usize) -> io::Result<Sample> {
-    let one = grown(bench, program, shared, 1)?;
-    let many = grown(bench, program, shared, shared)?;
-    let count = (shared * (shared - 1)) as f64;
-    let after = (many.after - one.after) / count;
-    Ok(Sample { figure: (many.rest - one.rest) / count, after: Some(after), ..Sample::default() })
+pub(super) fn per_watch(bench: &Bench, program: &Program, way: Way) -> io::Result<Sample> {
+    let shared = bench.pace.shared;
+    let layout = Layout { connections: shared, watchers: shared, way };
+    let one = grown(bench, program, Layout { watchers: 1, ..layout })?;
+    let many = grown(bench, program, layout)?;
+    Ok(sample(many.rest - one.rest, many.after - one.after, shared * (shared - 1)))
 }
 
-fn grown(bench: &Bench, program: &Program, connections: usize, streams: usize) -> io::Result<Growth> {
-    machine::need_files(connections as u64 + OTHER_FILES)?;
+fn sample(rest: f64, after: f64, count: usize) -> Sample {
+    let sample = Sample { figure: rest / count as f64, ..Sample::default() };
+    sample.with("after some changes", after / count as f64, Unit::Bytes)
+}
+
+fn grown(bench: &Bench, program: &Program, layout: Layout) -> io::Result<Growth> {
+    machine::need_files(layout.connections as u64 + OTHER_FILES)?;
     let mut served = program.start()?;
+    let open = |layout| Audience::open(served.ends(), tongue(program), layout, Interest::Everything);
     let measured = bench.block_on(async {
         // What a server loads and keeps once is none of the watchers'.
-        Audience::open(served.address, 1, 1, Way::Each).await?.tell(|| served.cpu(), CHANGES).await?;
+        let first = Layout { connections: 1, watchers: 1, ..layout };
+        open(first).await?.tell(|| served.cpu(), CHANGES).await?;
         tokio::time::sleep(bench.pace.rest).await;
         let before = served.resident()?;
-        let mut audience = Audience::open(served.address, connections, streams, Way::Each).await?;
+        let mut audience = open(layout).await?;
         tokio::time::sleep(bench.pace.rest).await;
         let rest = served.resident()? - before;
         audience.tell(|| served.cpu(), CHANGES).await?;

@@ -11,8 +11,10 @@ use bytes::Bytes;
 use super::Bench;
 use super::h1::{self, Head};
 use super::h2::{self, Event};
+use super::nacos;
 use super::requests::{self, Operation, Population, Wire};
 use super::sample::Sample;
+use super::tongue::Tongue;
 use crate::server::{ANSWER, Served};
 use crate::watch::{Latencies, timed};
 
@@ -38,6 +40,10 @@ pub(super) struct Load {
     pub(super) operation: Operation,
     pub(super) requests: Vec<Bytes>,
     pub(super) population: Population,
+    /// How the requests are said.
+    pub(super) tongue: Tongue,
+    /// Versions of each instance that they tell of.
+    versions: Vec<usize>,
     /// Changes so far beside the load, where there are any.
     changes: Option<Rc<Cell<usize>>>,
 }
@@ -60,14 +66,38 @@ enum Connection {
 impl Load {
     /// Requests to send over and over.
     pub(super) fn new(operation: Operation, population: Population, busy: bool) -> Self {
-        let requests = operation.requests(population, &[0, 1]);
-        Self { operation, requests, population, changes: busy.then(Rc::default) }
+        Self::of(operation, population, vec![0, 1], busy.then(Rc::default))
     }
 
     /// Registrations to send once.
     pub(super) fn registrations(operation: Operation, population: Population, version: usize) -> Self {
-        let requests = operation.requests(population, &[version]);
-        Self { operation, requests, population, changes: None }
+        Self::of(operation, population, vec![version], None)
+    }
+
+    fn of(
+        operation: Operation,
+        population: Population,
+        versions: Vec<usize>,
+        changes: Option<Rc<Cell<usize>>>,
+    ) -> Self {
+        let requests = operation.requests(population, &versions);
+        Self { operation, requests, population, tongue: Tongue::Heureka, versions, changes }
+    }
+
+    /// The same as it is said to such a server, as far as it can be.
+    pub(super) fn told_by(&self, tongue: Tongue) -> Self {
+        let others = (tongue == Tongue::Nacos)
+            .then(|| nacos::requests(self.operation, self.population, &self.versions))
+            .flatten();
+        let requests = others.unwrap_or_else(|| self.requests.clone());
+        let (versions, changes) = (self.versions.clone(), self.changes.clone());
+        Self { operation: self.operation, requests, population: self.population, tongue, versions, changes }
+    }
+
+    /// What has to be registered before.
+    pub(super) fn before(&self) -> Option<Operation> {
+        let before = self.operation.before();
+        if self.tongue == Tongue::Nacos { before.map(|_| Operation::RestRegister) } else { before }
     }
 
     /// Loads a server.
@@ -82,9 +112,9 @@ impl Load {
             failed: Cell::default(),
             latencies: RefCell::default(),
         });
-        let opened = bench.block_on(open(served.address, self.operation.wire()))?;
+        let opened = bench.block_on(open(served.writes, self.operation.wire()))?;
         let before = served.cpu();
-        let running = self.apply(served.address, shared.clone(), opened, extent);
+        let running = self.apply(served.writes, shared.clone(), opened, extent);
         let (seconds, done) = timed(|| bench.block_on(running));
         done?;
         let used = served.cpu() - before;
@@ -97,7 +127,7 @@ impl Load {
             figure: done / seconds,
             latencies: Some(latencies.spread()),
             cpu: Some(used / done),
-            after: None,
+            extras: Vec::new(),
         })
     }
 

@@ -2,14 +2,22 @@
 //! servers are processes of their own; this one asks.
 
 mod audience;
+mod crowd;
+mod etcd;
 mod frames;
 mod h1;
 mod h2;
+mod heard;
 mod held;
+mod herd;
 mod load;
+mod nacos;
 mod requests;
+mod rolling;
 mod rows;
 mod sample;
+mod stopped;
+mod tongue;
 
 use std::io;
 use std::time::Duration;
@@ -17,16 +25,18 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::LocalSet;
 
+use crate::machine;
 use crate::report;
-use crate::server::{Program, Served};
+use crate::server::{Peer, Program, Served};
 use load::{Extent, Load};
 use requests::{Operation, Population};
 use rows::What;
+use tongue::{Interest, Tongue};
 
-pub(crate) use audience::{Audience, Way};
+pub(crate) use audience::{Audience, Layout, Way};
 pub(crate) use h2::framed;
 pub(crate) use rows::{ROWS, Row, Unit, named};
-pub(crate) use sample::Sample;
+pub(crate) use sample::{Extra, Sample};
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +53,12 @@ pub(crate) struct Pace {
     pub(crate) instances: usize,
     /// Most connections that have several watches, and most watches of each.
     pub(crate) shared: usize,
+    /// Most connections that have one.
+    pub(crate) single: usize,
+    /// Changes to watchers that hear of one now and then, and the time between two.
+    pub(crate) steady: (usize, Duration),
+    /// Instances of the application that they watch, and of the one that is restarted.
+    pub(crate) large: (usize, usize),
     /// Connections that rest.
     pub(crate) connections: usize,
     /// Time in which a server comes to rest.
@@ -51,8 +67,14 @@ pub(crate) struct Pace {
     pub(crate) fresh: usize,
 }
 
-/// What was measured of both sides, turn by turn.
-type Samples = io::Result<Vec<[Sample; 2]>>;
+/// What was measured of each program, turn by turn.
+pub(crate) type Turns = Vec<Vec<Sample>>;
+
+/// More connections than this are not kept open to several servers at once.
+const MANY: usize = 1000;
+
+/// Files of this process and of a server that are no connections of the measurement.
+const OTHER_FILES: u64 = 600;
 
 /// Changes before those that are measured.
 const WARMING: usize = 5;
@@ -71,7 +93,7 @@ pub(crate) struct Bench {
     pace: Pace,
 }
 
-/// Prints these rows of heureka beside its limit.
+/// Prints these rows of heureka beside its limit, and beside those of others that are installed.
 ///
 /// # Errors
 /// A server that does not start or dies, a connection that breaks, a call that fails.
@@ -79,7 +101,26 @@ pub(crate) fn run(rows: &[Row], pace: Pace) -> io::Result<()> {
     let bench = Bench::new(pace)?;
     report::part("servers, driver and server share the machine: heureka / limit = ratio");
     for row in rows {
-        report::row(row, &bench.measure(row, &[Program::Heureka, Program::Limit])?);
+        let mut programs = vec![Program::Heureka];
+        programs.extend(row.has_limit().then_some(Program::Limit));
+        let (found, missing): (Vec<_>, Vec<_>) = row
+            .peers()
+            .iter()
+            .map(|peer| (*peer, peer.program()))
+            .partition(|(_, program)| program.is_some());
+        let beside = |(peer, program): (Peer, Option<_>)| Some(Program::Peer(peer, program?));
+        programs.extend(found.into_iter().filter_map(beside));
+        let turns = match bench.measure(row, &programs) {
+            // One of others that gives up takes nothing from ours.
+            Err(error) if programs.iter().any(Program::is_peer) => {
+                report::complain(&error.to_string());
+                programs.retain(|program| !program.is_peer());
+                bench.measure(row, &programs)?
+            }
+            measured => measured?,
+        };
+        report::row(row, &programs, &turns);
+        missing.iter().for_each(|(peer, _)| report::missing(*peer));
     }
     Ok(())
 }
@@ -93,6 +134,9 @@ impl Pace {
         changes: 60,
         instances: 10_000,
         shared: 100,
+        single: 9900,
+        steady: (15, Duration::from_secs(1)),
+        large: (2000, 20_000),
         connections: 4000,
         rest: Duration::from_millis(500),
         fresh: 1,
@@ -106,6 +150,9 @@ impl Pace {
         changes: 2,
         instances: 250,
         shared: 5,
+        single: 20,
+        steady: (3, Duration::from_millis(20)),
+        large: (250, 500),
         connections: 20,
         rest: Duration::from_millis(20),
         fresh: 1,
@@ -130,18 +177,23 @@ impl Bench {
         Ok(Self { runtime, local: LocalSet::new(), pace })
     }
 
-    /// Measures a row of two programs in turns, since the machine changes with time.
+    /// Measures a row of several programs in turns, since the machine changes with time.
     ///
     /// # Errors
     /// A server that does not start or dies, a connection that breaks, a call that fails.
-    pub(crate) fn measure(&self, row: &Row, programs: &[Program; 2]) -> Samples {
+    pub(crate) fn measure(&self, row: &Row, programs: &[Program]) -> io::Result<Turns> {
         let measured = match row.what {
             What::Load { operation, busy } => self.loads(operation, busy, programs),
-            What::Change { connections, watchers, way } => self.changes(connections, watchers, way, programs),
+            What::Change(layout) => self.changes(layout, programs),
+            What::Steady(layout) => self.steady(layout, programs),
             What::Connection => {
-                self.held(programs, |program| held::per_connection(self, program, self.pace.connections))
+                self.alone(programs, |program| held::per_connection(self, program, self.pace.connections))
             }
-            What::Stream => self.held(programs, |program| held::per_stream(self, program, self.pace.shared)),
+            What::Further(way) => self.alone(programs, |program| held::per_watch(self, program, way)),
+            What::Rolling => self.alone(programs, |program| rolling::measure(self, program)),
+            What::Herd => self.alone(programs, |_| herd::measure(self)),
+            What::Beside => self.alone(programs, |program| stopped::others(self, program)),
+            What::Stopped => self.alone(programs, |program| stopped::memory(self, program)),
         };
         measured.map_err(|error| io::Error::other(format!("{}: {error}", row.name)))
     }
@@ -150,31 +202,32 @@ impl Bench {
         self.local.block_on(&self.runtime, future)
     }
 
-    fn loads(&self, operation: Operation, busy: bool, programs: &[Program; 2]) -> Samples {
+    fn loads(&self, operation: Operation, busy: bool, programs: &[Program]) -> io::Result<Turns> {
         let population = Population { instances: self.pace.instances, per_app: operation.per_app() };
         let load = Load::new(operation, population, busy);
+        let loads: Vec<Load> = programs.iter().map(|program| load.told_by(tongue(program))).collect();
         let mut sides = started(programs)?;
-        for side in &mut sides {
-            self.prepare(side, &load)?;
+        for (side, load) in sides.iter_mut().zip(&loads) {
+            self.prepare(side, load)?;
         }
-        if operation.is_read() && programs[1] == Program::Limit {
-            let answer = load.answer(self, sides[0].address)?;
+        if operation.is_read() && programs.get(1) == Some(&Program::Limit) {
+            let answer = load.answer(self, sides[0].writes)?;
             self.block_on(load::teach(sides[1].address, answer))?;
         }
-        for side in &mut sides {
-            load.answer(self, side.address).map_err(|error| side.explain(&error))?;
+        for (side, load) in sides.iter_mut().zip(&loads) {
+            load.answer(self, side.writes).map_err(|error| side.explain(&error))?;
             for extent in [Extent::Once, Extent::For(self.pace.warm)] {
                 load.run(self, side, extent).map_err(|error| side.explain(&error))?;
             }
         }
         let extent = Extent::For(self.pace.time);
-        in_turns(self.pace.turns, &mut sides, |_, side| load.run(self, side, extent))
+        in_turns(self.pace.turns, &mut sides, |n, side| loads[n].run(self, side, extent))
     }
 
     /// Registers what is asked for.
     fn prepare(&self, served: &mut Served, load: &Load) -> io::Result<()> {
-        let Some(before) = load.operation.before() else { return Ok(()) };
-        let registrations = Load::registrations(before, load.population, 0);
+        let Some(before) = load.before() else { return Ok(()) };
+        let registrations = Load::registrations(before, load.population, 0).told_by(load.tongue);
         registrations.run(self, served, Extent::Once).map_err(|error| served.explain(&error))?;
         if load.operation == Operation::RestDelta { self.let_pass(served, load.population) } else { Ok(()) }
     }
@@ -190,12 +243,23 @@ impl Bench {
         changes.run(self, served, Extent::Once).map(|_| ()).map_err(|error| served.explain(&error))
     }
 
-    fn changes(&self, connections: usize, watchers: usize, way: Way, programs: &[Program; 2]) -> Samples {
-        let (connections, watchers) = (connections.min(self.pace.shared), watchers.min(self.pace.shared));
-        let changes = self.pace.changes_to(connections * watchers);
+    fn changes(&self, layout: Layout, programs: &[Program]) -> io::Result<Turns> {
+        let layout = self.fitted(layout);
+        let changes = self.pace.changes_to(layout.all());
+        if layout.connections > MANY {
+            let tell = |served: &Served, audience: &mut Audience| {
+                self.block_on(audience.tell(|| served.cpu(), WARMING.min(changes)))?;
+                self.block_on(audience.tell(|| served.cpu(), changes))
+            };
+            let nothing = |_: &Served, _| Ok(());
+            let turn = |_| self.each(programs, layout, Interest::Everything, nothing, tell);
+            return (0..self.pace.turns).map(turn).collect();
+        }
         let mut sides = started(programs)?;
-        let open = |side: &Served| self.block_on(Audience::open(side.address, connections, watchers, way));
-        let mut audiences = [open(&sides[0])?, open(&sides[1])?];
+        let open = |(side, program): (&Served, &Program)| {
+            self.block_on(Audience::open(side.ends(), tongue(program), layout, Interest::Everything))
+        };
+        let mut audiences = sides.iter().zip(programs).map(open).collect::<io::Result<Vec<_>>>()?;
         in_turns(1, &mut sides, |n, side| {
             self.block_on(audiences[n].tell(|| side.cpu(), WARMING.min(changes)))
         })?;
@@ -204,21 +268,86 @@ impl Bench {
         })
     }
 
-    fn held(&self, programs: &[Program; 2], measure: impl Fn(&Program) -> io::Result<Sample>) -> Samples {
-        (0..self.pace.fresh).map(|_| Ok([measure(&programs[0])?, measure(&programs[1])?])).collect()
+    fn steady(&self, layout: Layout, programs: &[Program]) -> io::Result<Turns> {
+        let (changes, every) = self.pace.steady;
+        let instances = self.pace.large.0;
+        let population = Population { instances, per_app: instances };
+        // A registry of others holds nothing but what changes, and is no slower for that.
+        let prepare = |served: &Served, tongue: Tongue| match tongue {
+            Tongue::Heureka => {
+                Load::registrations(Operation::BatchRegister, population, 0).run(
+                    self,
+                    served,
+                    Extent::Once,
+                )?;
+                Ok(())
+            }
+            Tongue::Etcd | Tongue::Nacos => Ok(()),
+        };
+        let layout = self.fitted(layout);
+        let tell = |served: &Served, audience: &mut Audience| {
+            self.block_on(audience.keep_telling(|| served.cpu(), changes, every, instances))
+        };
+        let turn = |_| self.each(programs, layout, Interest::FirstApp, prepare, tell);
+        (0..self.pace.fresh).map(turn).collect()
+    }
+
+    /// Measures one program after the other, each with a fresh process and watchers that end with it.
+    fn each(
+        &self,
+        programs: &[Program],
+        layout: Layout,
+        interest: Interest,
+        prepare: impl Fn(&Served, Tongue) -> io::Result<()>,
+        measure: impl Fn(&Served, &mut Audience) -> io::Result<Sample>,
+    ) -> io::Result<Vec<Sample>> {
+        machine::need_files(layout.connections as u64 + OTHER_FILES)?;
+        let one = |program: &Program| {
+            let mut served = program.start()?;
+            let tongue = tongue(program);
+            let opened = prepare(&served, tongue)
+                .and_then(|()| self.block_on(Audience::open(served.ends(), tongue, layout, interest)));
+            let measured = opened.and_then(|mut audience| measure(&served, &mut audience));
+            measured.map_err(|error| served.explain(&error))
+        };
+        programs.iter().map(one).collect()
+    }
+
+    /// As much of a layout as this pace allows.
+    fn fitted(&self, layout: Layout) -> Layout {
+        let connections = if layout.watchers == 1 { self.pace.single } else { self.pace.shared };
+        layout.at_most(connections, self.pace.shared)
+    }
+
+    fn alone(
+        &self,
+        programs: &[Program],
+        measure: impl Fn(&Program) -> io::Result<Sample>,
+    ) -> io::Result<Turns> {
+        (0..self.pace.fresh).map(|_| programs.iter().map(&measure).collect()).collect()
     }
 }
 
-fn started(programs: &[Program; 2]) -> io::Result<[Served; 2]> {
-    Ok([programs[0].start()?, programs[1].start()?])
+/// What a server understands.
+fn tongue(program: &Program) -> Tongue {
+    match program {
+        Program::Peer(Peer::Etcd, _) => Tongue::Etcd,
+        Program::Peer(Peer::Nacos, _) => Tongue::Nacos,
+        Program::Heureka | Program::Kept(_) | Program::Limit | Program::Binary(_) => Tongue::Heureka,
+    }
 }
 
-/// Measures both sides so many times, one after the other.
+fn started(programs: &[Program]) -> io::Result<Vec<Served>> {
+    programs.iter().map(Program::start).collect()
+}
+
+/// Measures all sides so many times, one after the other.
 fn in_turns(
     turns: usize,
-    sides: &mut [Served; 2],
+    sides: &mut [Served],
     mut measure: impl FnMut(usize, &Served) -> io::Result<Sample>,
-) -> Samples {
+) -> io::Result<Turns> {
+    let all = 0..sides.len();
     let mut one = |n: usize| measure(n, &sides[n]).map_err(|error| sides[n].explain(&error));
-    (0..turns).map(|_| Ok([one(0)?, one(1)?])).collect()
+    (0..turns).map(|_| all.clone().map(&mut one).collect()).collect()
 }

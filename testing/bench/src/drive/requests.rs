@@ -17,8 +17,12 @@ const REGISTERED_AT_ONCE: usize = 250;
 /// Renewals of one batch.
 const RENEWED_AT_ONCE: usize = 1000;
 
-/// Path of a registration.
+/// Paths of calls.
 pub(super) const REGISTER: &str = "/heureka.registry.v1.RegistryService/Register";
+pub(super) const RENEW: &str = "/heureka.registry.v1.RegistryService/Renew";
+pub(super) const CANCEL: &str = "/heureka.registry.v1.RegistryService/Cancel";
+pub(super) const BATCH_REGISTER: &str = "/heureka.registry.v1.RegistryService/BatchRegister";
+pub(super) const APPLICATIONS: &str = "/heureka.registry.v1.DiscoveryService/ListApplications";
 
 /// What is asked of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,8 +61,8 @@ impl Operation {
     pub(super) fn wire(self) -> Wire {
         let (path, connections, depth) = match self {
             Self::GrpcRegister => (REGISTER, 16, 16),
-            Self::GrpcRenew => ("/heureka.registry.v1.RegistryService/Renew", 16, 16),
-            Self::BatchRegister => ("/heureka.registry.v1.RegistryService/BatchRegister", 4, 4),
+            Self::GrpcRenew => (RENEW, 16, 16),
+            Self::BatchRegister => (BATCH_REGISTER, 4, 4),
             Self::BatchRenew => ("/heureka.registry.v1.RegistryService/BatchRenew", 4, 4),
             Self::GrpcApp => ("/heureka.registry.v1.DiscoveryService/ListInstances", 16, 16),
             Self::GrpcPage => ("/heureka.registry.v1.DiscoveryService/ListInstances", 4, 4),
@@ -189,13 +193,23 @@ pub(super) fn register(instance: &Instance) -> v1::RegisterRequest {
             health_check: instance.urls.health_check.clone(),
             secure_health_check: instance.urls.secure_health_check.clone(),
         }),
+        // Nothing lapses while something else is measured.
+        lease: Some(v1::Lease {
+            duration: instance.lease.duration().try_into().ok(),
+            ..v1::Lease::default()
+        }),
         ..v1::Instance::default()
     };
     v1::RegisterRequest { instance: Some(message), ..v1::RegisterRequest::default() }
 }
 
-fn renew(instance: &Instance) -> v1::RenewRequest {
+pub(super) fn renew(instance: &Instance) -> v1::RenewRequest {
     v1::RenewRequest { key: Some(key(instance)), ..v1::RenewRequest::default() }
+}
+
+/// The end of it.
+pub(super) fn cancel(instance: &Instance) -> v1::CancelRequest {
+    v1::CancelRequest { key: Some(key(instance)), ..v1::CancelRequest::default() }
 }
 
 fn key(instance: &Instance) -> v1::InstanceKey {

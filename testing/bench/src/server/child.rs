@@ -20,6 +20,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
 use super::limit;
+use super::peers::{self, Peer};
 use crate::report;
 
 /// First argument of a process that serves.
@@ -31,10 +32,15 @@ pub(crate) const NODE: &str = "node";
 /// Serves until standard input closes.
 pub(crate) fn run(role: &[OsString]) -> ExitCode {
     let served = match role {
-        [name] if name == "heureka" => heureka(),
+        [name] if name == "heureka" => heureka(None),
+        [name, folder] if name == "heureka" => heureka(folder.to_str()),
         [name] if name == "limit" => limit(),
         [name, path] if name == "binary" => binary(path),
         [name, ..] if name == NODE => node(role),
+        [name, program] => match Peer::named(name) {
+            Some(peer) => peers::run(peer, program),
+            None => Err(io::Error::other("no such role")),
+        },
         _ => Err(io::Error::other("no such role")),
     };
     match served {
@@ -59,13 +65,15 @@ fn inside(start: impl AsyncFnOnce(TcpListener) -> io::Result<()>) -> io::Result<
     Ok(runtime)
 }
 
-/// The server as its binary has it, but for its clock. Each line of standard input is a number of seconds to skip.
-fn heureka() -> io::Result<()> {
+/// The server as its binary has it, but for its clock, perhaps with a store in a folder. Each line of standard input is
+/// a number of seconds to skip.
+fn heureka(folder: Option<&str>) -> io::Result<()> {
     let clock = Arc::new(Skipping { clock: SystemClock::new(), skipped: AtomicU64::new(0) });
     let _serving = inside(async |listener| {
-        let config = Config::load(&Sources::default()).map_err(io::Error::other)?;
+        let mut config = Config::load(&Sources::default()).map_err(io::Error::other)?;
+        config.server.data_dir = folder.unwrap_or_default().to_owned();
         let lines = LineBudget::new(config.log.max_lines_per_second);
-        let seeds = Seeds { boot: 1, hash: rand::random(), shuffle: 3 };
+        let seeds = Seeds { boot: rand::random_range(1..=u64::MAX), hash: rand::random(), shuffle: 3 };
         let world = World { clock: clock.clone(), seeds, lines };
         Server::new(config, world).start(vec![listener]).await.map_err(io::Error::other)?;
         Ok(())
@@ -126,6 +134,11 @@ fn binary(path: &OsString) -> io::Result<()> {
         .stdout(Stdio::piped())
         .spawn()?;
     let told = tell_of(&mut server).and_then(|()| wait(|_| {}));
+    until_told_to_end(&mut server, told)
+}
+
+/// Ends a server that ran as long as it was to, and tells when it did not.
+pub(super) fn until_told_to_end(server: &mut std::process::Child, told: io::Result<()>) -> io::Result<()> {
     let ended = server.try_wait()?;
     // One that ended by itself cannot be ended.
     let _ = server.kill();
@@ -148,7 +161,7 @@ fn tell_of(server: &mut std::process::Child) -> io::Result<()> {
 }
 
 /// Waits until standard input closes, and tells of each number that stands there in a line.
-fn wait(told: impl Fn(u64)) -> io::Result<()> {
+pub(super) fn wait(told: impl Fn(u64)) -> io::Result<()> {
     for line in io::stdin().lines() {
         line?.parse().into_iter().for_each(&told);
     }

@@ -2,6 +2,7 @@
 
 mod child;
 mod limit;
+mod peers;
 
 use std::ffi::OsString;
 use std::io::{self, BufRead as _, Write as _};
@@ -14,21 +15,28 @@ use crate::machine;
 
 pub(crate) use child::{NODE, ROLE, run};
 pub(crate) use limit::ANSWER;
+pub(crate) use peers::Peer;
 
 /// What a process serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Program {
     /// The server that this program was built with.
     Heureka,
+    /// The same with a store in this folder.
+    Kept(PathBuf),
     /// The limit of its libraries.
     Limit,
     /// A `heureka` of any build.
     Binary(PathBuf),
+    /// A registry of others, by its program.
+    Peer(Peer, PathBuf),
 }
 
 /// A server in a child process. It ends with this value, or with this process.
 pub(crate) struct Served {
     pub(crate) address: SocketAddr,
+    /// Where changes are made; the same address but for few.
+    pub(crate) writes: SocketAddr,
     /// The process that answers.
     process: u32,
     /// Whether its clock may be moved on.
@@ -43,8 +51,10 @@ impl Program {
     fn role(&self) -> Vec<OsString> {
         match self {
             Self::Heureka => vec!["heureka".into()],
+            Self::Kept(folder) => vec!["heureka".into(), folder.into()],
             Self::Limit => vec!["limit".into()],
             Self::Binary(path) => vec!["binary".into(), path.into()],
+            Self::Peer(peer, program) => vec![peer.name().into(), program.into()],
         }
     }
 
@@ -65,8 +75,9 @@ impl Program {
             io::BufReader::new(output).read_line(&mut line)?;
         }
         match announced(&line) {
-            Some((address, process)) => {
-                Ok(Served { address, process, can_skip: *self == Self::Heureka, child, input })
+            Some((address, process, writes)) => {
+                let can_skip = *self == Self::Heureka;
+                Ok(Served { address, writes, process, can_skip, child, input })
             }
             None => {
                 drop(input);
@@ -76,9 +87,16 @@ impl Program {
         }
     }
 
-    fn name(&self) -> String {
+    /// Whether it is a registry of others.
+    pub(crate) fn is_peer(&self) -> bool {
+        matches!(self, Self::Peer(..))
+    }
+
+    /// What it is called in messages.
+    pub(crate) fn name(&self) -> String {
         match self {
-            Self::Heureka => "heureka".to_owned(),
+            Self::Heureka | Self::Kept(_) => "heureka".to_owned(),
+            Self::Peer(peer, _) => peer.name().to_owned(),
             Self::Limit => "the limit".to_owned(),
             Self::Binary(path) => path.display().to_string(),
         }
@@ -86,6 +104,11 @@ impl Program {
 }
 
 impl Served {
+    /// Where it is watched and where it takes changes.
+    pub(crate) fn ends(&self) -> (SocketAddr, SocketAddr) {
+        (self.address, self.writes)
+    }
+
     /// Seconds that the server was on a processor so far.
     pub(crate) fn cpu(&self) -> f64 {
         machine::used_by(self.process)
@@ -111,6 +134,15 @@ impl Served {
         Ok(true)
     }
 
+    /// Ends the server as a crash does.
+    ///
+    /// # Errors
+    /// A server that cannot be ended.
+    pub(crate) fn kill(&mut self) -> io::Result<()> {
+        self.child.kill()?;
+        self.child.wait().map(|_| ())
+    }
+
     /// Ends the server and tells of a fault whether it came from its having ended by itself.
     pub(crate) fn explain(&mut self, error: &io::Error) -> io::Error {
         drop(self.input.take());
@@ -131,10 +163,13 @@ impl Drop for Served {
     }
 }
 
-/// Address and process of a child, from its one line.
-fn announced(line: &str) -> Option<(SocketAddr, u32)> {
-    let (address, process) = line.trim().split_once(' ')?;
-    Some((address.parse().ok()?, process.parse().ok()?))
+/// Address and process of a child, and where changes are made, from its one line.
+fn announced(line: &str) -> Option<(SocketAddr, u32, SocketAddr)> {
+    let mut words = line.split_whitespace();
+    let address = words.next()?.parse().ok()?;
+    let process = words.next()?.parse().ok()?;
+    let writes = words.next().map_or(Some(address), |word| word.parse().ok())?;
+    Some((address, process, writes))
 }
 
 #[cfg(test)]
@@ -143,8 +178,11 @@ mod tests {
 
     #[test]
     fn a_line_without_an_address_is_no_start() {
-        assert_eq!(announced("127.0.0.1:80 12\n"), Some(("127.0.0.1:80".parse().unwrap(), 12)));
-        for line in ["", "127.0.0.1:80", "127.0.0.1 12", "heureka 12", "127.0.0.1:80 it"] {
+        let (one, other) = ("127.0.0.1:80".parse().unwrap(), "127.0.0.1:81".parse().unwrap());
+        assert_eq!(announced("127.0.0.1:80 12\n"), Some((one, 12, one)));
+        assert_eq!(announced("127.0.0.1:80 12 127.0.0.1:81\n"), Some((one, 12, other)));
+        for line in ["", "127.0.0.1:80", "127.0.0.1 12", "heureka 12", "127.0.0.1:80 it", "127.0.0.1:80 12 x"]
+        {
             assert_eq!(announced(line), None, "{line}");
         }
     }

@@ -107,6 +107,7 @@ pub fn begin_of(boot: u64, mode: SnapshotMode, revision: u64) -> What {
         header: header(boot, revision),
         mode: mode.into(),
         apps: Vec::new(),
+        parts: Vec::new(),
     }))
 }
 

@@ -3,8 +3,7 @@
 use bytes::Bytes;
 use heureka_registry::Frame;
 
-use super::Watcher;
-use crate::grpc::seats::count;
+use super::{Stage, Watcher};
 use crate::grpc::watch::batch::{self, Batch, Waiting};
 
 /// Reads of the core after which a message goes out as it is: matches may be rare.
@@ -36,7 +35,7 @@ impl Watcher {
     pub(super) async fn collect(&mut self) -> Collected {
         let core = self.core.clone();
         // Whoever reads a set or is far behind waits for a turn: what happens now comes first.
-        let _turn = if self.at_head { None } else { core.turns.acquire().await.ok() };
+        let _turn = if self.at_head { None } else { Some(core.turns.take().await) };
         let mut batch = Batch::new(self.spec.max_batch);
         for _ in 0..READS {
             self.fill(&mut batch);
@@ -79,6 +78,9 @@ impl Watcher {
             return Read::Lost;
         }
         self.at_head = read.at_head;
+        if self.stage == Stage::Live {
+            self.beside.told(&self.core, &read.frame);
+        }
         let whole = is_begin && (read.at_head || read.frame.is_large());
         match whole.then(|| read.frame.encoded(batch::whole)).flatten() {
             Some(message) => self.whole(&read.frame, message),
@@ -91,7 +93,7 @@ impl Watcher {
 
     fn whole(&mut self, frame: &Frame, message: Bytes) -> Read {
         self.told = self.subscription.position();
-        count(&self.watches.figures().changes, frame.changes.len() as u64);
+        self.handed = frame.changes.len();
         Read::Whole(message)
     }
 
@@ -102,7 +104,7 @@ impl Watcher {
         if batch.is_empty() {
             return if self.at_head { Collected::Head } else { Collected::Share };
         }
-        count(&self.watches.figures().changes, batch.len() as u64);
+        self.handed = batch.len();
         Collected::Changes(batch.message())
     }
 }

@@ -111,7 +111,7 @@ impl Watcher {
     /// A digest for which every instance may have to be looked at.
     async fn long_digest(&mut self) -> Option<SetDigest> {
         let registry = self.core.registry.clone();
-        let away = Subscription::new(&registry, Selectors::default(), Start::Live);
+        let away = Subscription::new(&registry, Selectors::default(), Start::Live).into();
         let mut subscription = std::mem::replace(&mut self.subscription, away);
         let reading = move || {
             let digest = subscription.digest(&registry);

@@ -96,6 +96,10 @@ impl RegistryService for Native {
     ) -> Answer<v1::UpdateMetadataResponse> {
         Err(Status::unimplemented("not measured"))
     }
+
+    async fn report(&self, _: Request<v1::ReportRequest>) -> Answer<v1::ReportResponse> {
+        Err(Status::unimplemented("not measured"))
+    }
 }
 
 fn registered(instance: &v1::Instance) -> v1::RegisterResponse {
