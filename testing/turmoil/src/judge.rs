@@ -7,7 +7,7 @@ use heureka_model::{InstanceKey, Registration, Selectors, Version};
 use heureka_registry::PreservationMode;
 
 use crate::ledger::{Book, Ledger, Said, Standing, key, number};
-use crate::plan::{END, Look, Plan};
+use crate::plan::{END, FLOCK, Look, Plan};
 use crate::server::{Life, Slot};
 
 /// Instances that a server can show: more than any plan has.
@@ -114,7 +114,13 @@ fn views(at: u64, plan: &Plan, life: &Life, book: &mut Ledger) {
         view: view.clone(),
         believes: true,
     });
-    let eyes: Vec<_> = watchers.chain(probers).collect();
+    let flock = FLOCK.iter().zip(&book.flock).enumerate().map(|(number, (look, view))| Eye {
+        name: format!("f#{}", number + 1),
+        look,
+        view: view.clone(),
+        believes: false,
+    });
+    let eyes: Vec<_> = watchers.chain(probers).chain(flock).collect();
     eyes.into_iter().for_each(|eye| view(at, plan, eye, life, book));
 }
 

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use heureka_model::{InstanceKey, Status, Version};
 
+use crate::plan::FLOCK;
+
 /// The ledger of a run, shared by all machines: they live in one thread.
 pub(crate) type Book = Rc<RefCell<Ledger>>;
 
@@ -91,6 +93,8 @@ pub(crate) struct Ledger {
     pub(crate) views: Vec<BTreeMap<InstanceKey, Version>>,
     /// What each prober was told.
     pub(crate) probes: Vec<BTreeMap<InstanceKey, Version>>,
+    /// What the watcher of several sets holds of each.
+    pub(crate) flock: [BTreeMap<InstanceKey, Version>; FLOCK.len()],
     /// Removals that were not compared with the servers yet.
     pub(crate) removals: Vec<Removal>,
     pub(crate) events: Vec<Event>,
@@ -103,6 +107,7 @@ impl Ledger {
             owners: (0..owners).map(|_| Owner::new()).collect(),
             views: vec![BTreeMap::new(); watchers],
             probes: vec![BTreeMap::new(); probers],
+            flock: Default::default(),
             removals: Vec::new(),
             events: Vec::new(),
             breaches: Vec::new(),

@@ -20,6 +20,7 @@ mod bugs;
 mod cache;
 mod campaign;
 mod eureka;
+mod flock;
 mod judge;
 mod ledger;
 mod native;

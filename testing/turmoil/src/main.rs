@@ -168,6 +168,7 @@ fn print_plan(plan: &Plan) {
         watchers,
         probers,
         caches,
+        flock,
         ring,
         faults,
     } = plan;
@@ -178,6 +179,7 @@ fn print_plan(plan: &Plan) {
     watchers.iter().enumerate().for_each(|(number, watcher)| println!("  w{number} {watcher:?}"));
     probers.iter().enumerate().for_each(|(number, prober)| println!("  p{number} {prober:?}"));
     caches.iter().enumerate().for_each(|(number, cache)| println!("  c{number} {cache:?}"));
+    println!("  f {flock:?}");
     faults.iter().for_each(|fault| println!("  {:>6} to {:>6} {:?}", fault.from, fault.until, fault.trouble));
 }
 

@@ -3,7 +3,7 @@
 mod eyes;
 mod faults;
 
-pub use eyes::{CALM, CachePlan, Look, ProberPlan, WatcherPlan};
+pub use eyes::{CALM, CachePlan, FLOCK, Look, ProberPlan, WatcherPlan};
 pub use faults::{Fault, Trouble};
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -42,6 +42,8 @@ pub enum Machine {
     Prober(usize),
     /// A cache.
     Cache(usize),
+    /// A watcher of several sets.
+    Flock,
 }
 
 /// How an owner speaks.
@@ -100,6 +102,8 @@ pub struct Plan {
     pub probers: Vec<ProberPlan>,
     /// Who keeps what it sees.
     pub caches: Vec<CachePlan>,
+    /// Who looks at several sets on one stream.
+    pub flock: CachePlan,
     /// Changes that a server's ring holds, where faults can be planted; as many as always otherwise.
     pub ring: Option<usize>,
     /// What goes wrong, in the order in which it begins.
@@ -116,6 +120,7 @@ impl Machine {
             Self::Watcher(number) => (2, number),
             Self::Prober(number) => (3, number),
             Self::Cache(number) => (4, number),
+            Self::Flock => (5, 0),
         };
         Ipv4Addr::new(10, 0, net, number as u8 + 1).into()
     }
@@ -129,6 +134,7 @@ impl std::fmt::Display for Machine {
             Self::Watcher(number) => write!(f, "w{number}"),
             Self::Prober(number) => write!(f, "p{number}"),
             Self::Cache(number) => write!(f, "c{number}"),
+            Self::Flock => f.write_str("f"),
         }
     }
 }
@@ -178,6 +184,7 @@ impl Plan {
             watchers,
             probers,
             caches: vec![eyes::cache(dice)],
+            flock: eyes::cache(dice),
             ring: dice.random_bool(0.5).then(|| dice.random_range(3..12)),
             faults: Vec::new(),
         };
@@ -202,7 +209,7 @@ impl Plan {
         let watchers = (0..self.watchers.len()).map(Machine::Watcher);
         let probers = (0..self.probers.len()).map(Machine::Prober);
         let caches = (0..self.caches.len()).map(Machine::Cache);
-        servers.chain(owners).chain(watchers).chain(probers).chain(caches)
+        servers.chain(owners).chain(watchers).chain(probers).chain(caches).chain([Machine::Flock])
     }
 
     /// Every pair of machines that talk to each other, servers first.

@@ -160,13 +160,14 @@ impl Prober {
                 self.mark(end.resume_token, end.revision);
             }
             Event::Bookmark(mark) => self.mark(mark.resume_token, mark.revision),
-            Event::Notice(_) | Event::Readings(_) => {}
             Event::GoAway(away) => {
                 if !away.resume_token.is_empty() {
                     self.marked = (self.held.clone(), away.resume_token);
                 }
                 return false;
             }
+            // What says nothing of the set.
+            _ => {}
         }
         if self.building.is_none() {
             self.book.borrow_mut().probes[self.number].clone_from(&self.held);

@@ -14,7 +14,7 @@ use crate::observe::Observer;
 use crate::panics;
 use crate::plan::{END, Fault, Kind, Machine, Plan, SERVERS, Trouble};
 use crate::server::{self, Slot};
-use crate::{cache, eureka, native, prober, watcher};
+use crate::{cache, eureka, flock, native, prober, watcher};
 
 /// What virtual time moves by.
 const TICK: Duration = Duration::from_millis(10);
@@ -111,6 +111,10 @@ impl World<'_> {
                 prober::probe(plan.clone(), number, slots.clone(), book.clone(), recorder.clone())
             });
         }
+        let (plan, book, recorder) = (self.plan.clone(), self.book.clone(), self.recorder.clone());
+        self.sim.host(Machine::Flock.address(), move || {
+            flock::look(plan.clone(), book.clone(), recorder.clone())
+        });
         for number in 0..self.plan.caches.len() {
             let (plan, book, recorder) = (self.plan.clone(), self.book.clone(), self.recorder.clone());
             self.sim.host(Machine::Cache(number).address(), move || {

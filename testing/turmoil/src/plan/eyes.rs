@@ -10,6 +10,8 @@ use super::known;
 /// Nobody who looks does anything unusual after this, in virtual milliseconds.
 pub const CALM: u64 = 97_000;
 
+const FIRST: &str = "APP0";
+
 /// What is looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Look {
@@ -19,6 +21,8 @@ pub enum Look {
     App(String),
     /// What is UP.
     Up,
+    /// The first application.
+    First,
 }
 
 /// A watcher.
@@ -53,7 +57,10 @@ pub struct ProberPlan {
     pub leaves: Vec<(u64, u64)>,
 }
 
-/// A cache.
+/// What one watcher of several sets looks at.
+pub const FLOCK: [Look; 3] = [Look::All, Look::Up, Look::First];
+
+/// A cache, or a watcher of several sets.
 #[derive(Clone, Debug)]
 pub struct CachePlan {
     /// Servers that it knows.
@@ -69,6 +76,7 @@ impl Look {
         match self {
             Self::All => Vec::new(),
             Self::App(app) => vec![InstanceSelector { apps: vec![app.clone()], ..Default::default() }],
+            Self::First => vec![InstanceSelector { apps: vec![FIRST.to_owned()], ..Default::default() }],
             Self::Up => {
                 let statuses = vec![InstanceStatus::Up.into()];
                 vec![InstanceSelector { statuses, ..Default::default() }]
@@ -83,6 +91,7 @@ impl Look {
             Self::All => true,
             Self::App(app) => live.instance.key.app == *app,
             Self::Up => live.status() == Status::Up,
+            Self::First => live.instance.key.app == FIRST,
         }
     }
 }
