@@ -80,8 +80,8 @@ async fn restart(
         .with("to each watcher", mean, Unit::Bytes)
         .with("of them in messages of changes", changes as f64 / watchers, Unit::Bytes)
         .with("snapshots begun meanwhile", again as f64, Unit::Count)
-        .with("until all have everything", seconds, Unit::Seconds)
-        .with("of one core", used / seconds, Unit::Share))
+        .with("until all have everything", seconds - QUIET.as_secs_f64(), Unit::Seconds)
+        .with("server CPU in all", used, Unit::Seconds))
 }
 
 /// Bytes of two changes of each instance: its removal, and its return.
