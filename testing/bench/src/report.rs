@@ -85,7 +85,7 @@ pub(crate) fn row(row: &Row, programs: &[Program], turns: &Turns) {
     }
     for (side, program) in programs.iter().enumerate().filter(|(_, program)| program.is_peer()) {
         let (name, other) = (program.name(), &sides[side]);
-        println!("    {name}: {}, ours / {name} = {:.2}", figure(row.unit(), other.figure), ratio(side));
+        println!("    {name}: {}, ours / {name} = {:.3}", figure(row.unit(), other.figure), ratio(side));
         details_of(other).iter().for_each(|detail| println!("        {detail}"));
     }
 }

@@ -23,11 +23,11 @@ use crate::watch::timed_async;
 
 const WATCHERS: Layout = Layout { connections: 100, watchers: 10, way: Way::Each };
 
-/// Instances that go and come back together, and the time between two such groups: a thousand instances in a second.
-const WAVE: (usize, Duration) = (50, Duration::from_millis(50));
+/// Instances that go and come back together, and the time between two such groups: five hundred instances in a second.
+const WAVE: (usize, Duration) = (50, Duration::from_millis(100));
 
 /// Time without a byte after which everything was told.
-const QUIET: Duration = Duration::from_millis(500);
+const QUIET: Duration = Duration::from_secs(2);
 
 const ROOM: usize = 64 << 10;
 
@@ -72,14 +72,16 @@ async fn restart(
     let changed = changed(&returned) as f64;
     let watchers = layout.all() as f64;
     let most = bytes.iter().max().copied().unwrap_or_default() as f64;
+    let least = bytes.iter().min().copied().unwrap_or_default() as f64;
     let mean = bytes.iter().sum::<usize>() as f64 / watchers;
     Ok(Sample { figure: mean / changed, ..Sample::default() }
+        .with("of the least told", least / changed, Unit::Times)
         .with("of the most told", most / changed, Unit::Times)
         .with("to each watcher", mean, Unit::Bytes)
         .with("of them in messages of changes", changes as f64 / watchers, Unit::Bytes)
         .with("snapshots begun meanwhile", again as f64, Unit::Count)
-        .with("until all have everything", seconds, Unit::Seconds)
-        .with("of one core", used / seconds, Unit::Share))
+        .with("until all have everything", seconds - QUIET.as_secs_f64(), Unit::Seconds)
+        .with("server CPU in all", used, Unit::Seconds))
 }
 
 /// Bytes of two changes of each instance: its removal, and its return.

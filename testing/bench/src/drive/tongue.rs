@@ -101,7 +101,7 @@ impl Tongue {
 
     /// Most changes that are worth their time.
     pub(super) fn most_changes(self) -> usize {
-        if self == Self::Nacos { 8 } else { usize::MAX }
+        if self == Self::Nacos { 3 } else { usize::MAX }
     }
 
     /// A connection for changes.
