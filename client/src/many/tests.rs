@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use heureka_proto::v1;
 use heureka_proto::v1::watch_event::Event as Wire;
 use tokio::time::timeout;
 use tokio_stream::StreamExt as _;
 use tonic::{Code, Status};
 
 use super::*;
-use crate::Settings;
 use crate::servers::Servers;
 use crate::testing::{ManyScript, Told, begin, end, event_of, put};
-use heureka_proto::v1;
+use crate::{InstanceSelector, Settings};
 
 fn many(scripts: &[&ManyScript]) -> WatchMany {
     let transports = scripts.iter().map(|script| script.server()).collect();
