@@ -38,6 +38,12 @@ impl ToldApps {
         self.0.entry(namespace.into()).or_default().insert(app.into(), extent);
     }
 
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether a key is told.
     #[must_use]
     pub fn tell(&self, key: KeyRef<'_>) -> bool {

@@ -116,6 +116,8 @@ impl Subscription {
             Start::Full => (0, snapshot.as_ref().map_or(head, |snapshot| snapshot.head)),
             Start::After(revision) => ((*revision).min(head), 0),
             Start::Since(_) => (0, 0),
+            // What the subscriber holds already needs no look.
+            Start::Apps(told, revision) if told.is_empty() => ((*revision).min(head), (*revision).min(head)),
             Start::Apps(_, revision) => (0, (*revision).min(head)),
             Start::Live => (head, 0),
         };

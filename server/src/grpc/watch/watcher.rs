@@ -65,6 +65,8 @@ pub(in crate::grpc) struct Watcher {
     leaving: CancellationToken,
     /// The same, as something to wait for.
     left_alone: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// The server or the connection is about to end.
+    is_left: bool,
     /// Last reading of the clock: when the client last took something, while it takes nothing.
     now: Now,
 }
@@ -128,6 +130,7 @@ impl Watcher {
             spec,
             left_alone: Box::pin(leaving.clone().cancelled_owned()),
             leaving,
+            is_left: false,
         }
     }
 
@@ -137,12 +140,14 @@ impl Watcher {
     /// for during much longer has a client without room.
     pub(super) async fn next(&mut self) -> Outcome {
         self.handed = 0;
+        // Once for an event: whoever waits hears of it, and asking takes a lock that all of a connection share.
+        self.is_left |= self.leaving.is_cancelled();
         while self.stage != Stage::Over {
             self.sitter.told.store(self.told, Ordering::Relaxed);
             if self.is_stalled() {
                 return self.stalled();
             }
-            if self.leaving.is_cancelled() {
+            if self.is_left {
                 return Some(Ok(self.go_away()));
             }
             let event = match self.stage {
@@ -320,7 +325,7 @@ impl Watcher {
         // In a box, so that a watcher that tells at once is no larger for it.
         let mut over = Box::pin(sleep(due.min(self.token_due).since(self.now.mono)));
         tokio::select! {
-            () = &mut self.left_alone => {}
+            () = &mut self.left_alone => self.is_left = true,
             () = &mut over => {}
         }
     }
@@ -367,8 +372,8 @@ impl Watcher {
         let mut beside = self.beside.news();
         tokio::select! {
             biased;
-            () = &mut self.left_alone => {}
             _ = self.news.changed() => {}
+            () = &mut self.left_alone => self.is_left = true,
             () = heard(&mut beside), if beside.is_some() => {}
             () = &mut self.timer => {}
         }
