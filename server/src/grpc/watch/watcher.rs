@@ -1,8 +1,10 @@
 //! One watcher: which event comes next.
 
+mod begin;
 mod beside;
 mod collect;
 mod marks;
+mod wait;
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -15,12 +17,13 @@ use heureka_proto::served::watch_event::Event;
 use heureka_proto::v1;
 use heureka_registry::replication::{Position, Standing};
 use heureka_registry::seeded::{Bug, planted};
-use heureka_registry::{Extent, Place, Reader, Registry, Start, Subscription};
+use heureka_registry::{Place, Reader, Registry, Start, Subscription};
 use tokio::sync::watch;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Sleep, sleep};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use self::beside::{Beside, heard};
+use self::begin::count_opening;
+use self::beside::Beside;
 use self::collect::Collected;
 pub(super) use self::marks::go_away;
 use super::batch::Waiting;
@@ -192,22 +195,6 @@ impl Watcher {
         Some(Err(Fault::new(Reason::Stalled, "the client took nothing for too long")))
     }
 
-    fn begin(&mut self) -> Event {
-        let mode = self.spec.opening.mode;
-        let standing = self.core.registry.standing();
-        let revision = standing.revision;
-        self.ahead = Some(standing);
-        // A subscription to the future has told its past already.
-        let target = if mode == v1::SnapshotMode::None { self.told } else { revision };
-        self.stage = Stage::Initial(Some(target));
-        self.protecting = self.core.registry.protecting();
-        let header = self.core.header(revision, self.now);
-        let told = self.spec.opening.apps.take();
-        let told = || told.iter().flat_map(|told| told.iter());
-        let (apps, parts) = (told().filter_map(whole).collect(), told().filter_map(part).collect());
-        Event::SnapshotBegin(v1::SnapshotBegin { header, mode: mode.into(), apps, parts })
-    }
-
     async fn initial(&mut self, target: Option<u64>) -> Outcome {
         if self.left.is_empty() && target.is_some_and(|target| self.told >= target) {
             return self.end().await;
@@ -308,28 +295,6 @@ impl Watcher {
         self.at_head && self.left.is_empty() && self.told >= last && !self.beside.is_undecided()
     }
 
-    /// Until when changes gather, where the client wants that and the first of them has just come.
-    fn gathers(&mut self, last: u64) -> Option<Mono> {
-        let (now, window) = (self.now.mono, self.spec.window);
-        if window.is_zero() || !self.at_head || self.has_told_all(last) {
-            return None;
-        }
-        let due = *self.gather_until.get_or_insert_with(|| now.plus(window));
-        if now >= due {
-            self.gather_until = None;
-        }
-        self.gather_until
-    }
-
-    async fn gather(&mut self, due: Mono) {
-        // In a box, so that a watcher that tells at once is no larger for it.
-        let mut over = Box::pin(sleep(due.min(self.token_due).since(self.now.mono)));
-        tokio::select! {
-            () = &mut self.left_alone => self.is_left = true,
-            () = &mut over => {}
-        }
-    }
-
     fn collected(&mut self, collected: Collected) -> Outcome {
         match collected {
             Collected::Changes(batch) => Some(Ok(Event::Changes(batch))),
@@ -362,22 +327,6 @@ impl Watcher {
         self.stage = Stage::Begin;
         None
     }
-
-    /// Something happens, or a token is due. The timer stays where it is from one change to the next.
-    async fn wait(&mut self) {
-        if self.timer.is_elapsed() {
-            let due = self.token_wanted.since(self.now.mono);
-            self.timer.as_mut().reset(Instant::now() + due);
-        }
-        let mut beside = self.beside.news();
-        tokio::select! {
-            biased;
-            _ = self.news.changed() => {}
-            () = &mut self.left_alone => self.is_left = true,
-            () = heard(&mut beside), if beside.is_some() => {}
-            () = &mut self.timer => {}
-        }
-    }
 }
 
 impl Rest {
@@ -385,29 +334,4 @@ impl Rest {
     pub(super) fn is_level(&self, other: &Self, registry: &Registry) -> bool {
         self.protecting == other.protecting && self.place.is_level(&other.place, registry)
     }
-}
-
-/// An application that is told whole.
-fn whole((namespace, app, extent): (&str, &str, &Extent)) -> Option<v1::AppDigest> {
-    let (namespace, app) = (namespace.to_owned(), app.to_owned());
-    (*extent == Extent::Whole).then(|| v1::AppDigest { namespace, app, ..v1::AppDigest::default() })
-}
-
-/// One of which some buckets are.
-fn part((namespace, app, extent): (&str, &str, &Extent)) -> Option<v1::AppBuckets> {
-    let Extent::Buckets(told) = extent else { return None };
-    let buckets = (0..).zip(told).filter_map(|(number, told)| told.then_some(number)).collect();
-    let (namespace, app) = (namespace.to_owned(), app.to_owned());
-    Some(v1::AppBuckets { namespace, app, bucket_count: told.len() as u32, buckets })
-}
-
-fn count_opening(watches: &Watches, mode: v1::SnapshotMode) {
-    let figures = watches.figures();
-    let figure = match mode {
-        v1::SnapshotMode::Resume => &figures.resumed,
-        v1::SnapshotMode::None => &figures.live,
-        v1::SnapshotMode::Diff => &figures.differing,
-        v1::SnapshotMode::Full | v1::SnapshotMode::Unspecified => &figures.full,
-    };
-    count(figure, 1);
 }
