@@ -190,7 +190,9 @@ async fn calls(channel: Channel, book: Arc<Mutex<Book>>) {
 /// Whether the client gave a call to a connection that it had just been told to leave. The libraries of gRPC send such a
 /// call once more by themselves, on the next connection; this one leaves that to its user.
 fn was_not_sent(status: &Status) -> bool {
-    format!("{status:?}").contains("kind: GoAway(b\"\", NO_ERROR, Remote)")
+    let told = format!("{status:?}");
+    let unsent = ["kind: GoAway(b\"\", NO_ERROR, Remote)", "hyper::Error(Canceled, \"connection closed\")"];
+    unsent.iter().any(|cause| told.contains(cause))
 }
 
 /// How a stream ends: in order is after a goodbye for its age, with OK.
