@@ -275,8 +275,10 @@ impl Board {
 
     fn tell(&mut self, slot: u32, now: Mono) {
         let seq = self.advance(slot);
-        if let Some(entry) = self.entries.get_mut(&slot) {
-            (entry.reported, entry.told, entry.due) = (seq, Some(now), None);
+        let Some(entry) = self.entries.get_mut(&slot) else { return };
+        (entry.reported, entry.told) = (seq, Some(now));
+        if let Some(due) = entry.due.take() {
+            self.due.remove(&(due, slot));
         }
     }
 

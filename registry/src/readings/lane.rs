@@ -1,6 +1,6 @@
 //! A cursor into the lane of readings.
 
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
@@ -86,6 +86,9 @@ impl LaneWish {
     }
 }
 
+/// Number of the last news that was told, by slot.
+type ToldUpTo = HashMap<u32, u64, FixedState>;
+
 impl Lane {
     /// The readings of a selection.
     #[must_use]
@@ -129,19 +132,20 @@ impl Lane {
     /// The next readings of what `reader` holds; none may mean that there are none of the set among those looked at.
     pub fn poll(&mut self, registry: &Registry, reader: &Reader) -> Vec<Reading> {
         let (mut readings, mut bytes) = (Vec::new(), 0);
-        let mut told: HashSet<u32, FixedState> = HashSet::default();
+        let mut told = ToldUpTo::default();
         while readings.len() < READINGS && bytes < BYTES {
             let Some(key) = self.entered.pop_front() else { break };
-            let Some(slot) = registry.slot_of(key.as_ref()).filter(|slot| told.insert(*slot)) else {
+            let Some(slot) = registry.slot_of(key.as_ref()).filter(|slot| !told.contains_key(slot)) else {
                 continue;
             };
-            if let Some(reading) = self.entrant(registry, slot) {
+            if let Some((seq, reading)) = self.entrant(registry, slot) {
+                told.insert(slot, seq);
                 bytes += weight(&reading);
                 readings.push(reading);
             }
         }
         if readings.len() < READINGS && bytes < BYTES {
-            self.read_on(registry, reader, &mut readings, &mut told, bytes);
+            self.read_on(registry, reader, &mut readings, &told, bytes);
         }
         readings
     }
@@ -152,7 +156,7 @@ impl Lane {
         registry: &Registry,
         reader: &Reader,
         readings: &mut Vec<Reading>,
-        told: &mut HashSet<u32, FixedState>,
+        told: &ToldUpTo,
         mut bytes: usize,
     ) {
         let after = self.after.unwrap_or_default();
@@ -163,7 +167,9 @@ impl Lane {
                 self.after = Some(found.seq - 1);
                 return;
             }
-            let is_news = self.is_news(&found, after) && told.insert(found.slot);
+            // News may have come since an entrant was looked at.
+            let is_told = told.get(&found.slot).is_some_and(|seq| found.seq <= *seq);
+            let is_news = self.is_news(&found, after) && !is_told;
             if let Some(reading) = is_news.then(|| self.reading(registry, reader, &found)).flatten() {
                 bytes += weight(&reading);
                 readings.push(reading);
@@ -183,20 +189,22 @@ impl Lane {
         let is_it = record.is_live() && registry.life_of(found.slot, &record) == found.life;
         let holds = || match reader.holds(&record.key()) {
             Some(holds) => holds,
-            None => self.selects(revision, &record),
+            // Of a change that is still to be told, the reading is told after it.
+            None => revision <= reader.position() && self.selects(revision, &record),
         };
         (is_it && holds()).then(|| self.of(&record, found))
     }
 
     /// What is known of an instance that the reader was just told of; when that was reported by an earlier life or
     /// process of it, that nothing is.
-    fn entrant(&self, registry: &Registry, slot: u32) -> Option<Reading> {
+    /// With the number of the news.
+    fn entrant(&self, registry: &Registry, slot: u32) -> Option<(u64, Reading)> {
         let (_, record) = registry.slots.record(slot)?;
         let found = registry.found(slot).filter(|_| record.is_live())?;
         if registry.life_of(slot, &record) != found.life {
-            return Some(Reading { key: record.key(), report: None, suspect: false });
+            return Some((found.seq, Reading { key: record.key(), report: None, suspect: false }));
         }
-        Some(self.of(&record, &found))
+        Some((found.seq, self.of(&record, &found)))
     }
 
     fn of(&self, record: &Record, found: &Found) -> Reading {

@@ -134,6 +134,38 @@ fn a_reader_is_told_of_its_set_only_and_of_whoever_enters_it() {
 }
 
 #[test]
+fn a_report_whose_turn_has_come_is_told_once_although_nobody_had_told_the_one_before() {
+    let mut world = world();
+    world.lasting("A", "1");
+    let mut reader = Beside::new(&world, &of_app("A"), LaneWish::everything());
+    world.report("A", "1", slots(1));
+    assert_eq!(reader.slots(&world), brief(&[("1", Some(1))]));
+    world.report("A", "1", slots(2));
+    assert_eq!(reader.slots(&world), [], "it waits for its turn");
+    world.pass(1);
+    world.report("A", "1", slots(3));
+    assert_eq!(reader.slots(&world), brief(&[("1", Some(3))]));
+    world.registry.herald_readings(world.now);
+    assert_eq!(reader.slots(&world), [], "what waited went with it");
+}
+
+#[test]
+fn readings_of_what_is_still_to_be_told_come_after_it() {
+    let world = world();
+    let mut reader = Beside::new(&world, &of_app("A"), LaneWish::everything());
+    world.lasting("A", "0");
+    reader.reader.poll(&world.registry, 10, world.now);
+    world.report("A", "0", slots(1));
+    assert_eq!(reader.slots(&world), brief(&[("0", Some(1))]));
+    world.lasting("A", "new");
+    world.report("A", "new", slots(7));
+    assert_eq!(reader.slots(&world), []);
+    assert_eq!(reader.reader.poll(&world.registry, 10, world.now).changes.len(), 1);
+    reader.lane.enter(&world.registry, &instance("A", "new").key);
+    assert_eq!(reader.slots(&world), brief(&[("new", Some(7))]));
+}
+
+#[test]
 fn only_gauges_that_were_asked_for_are_told() {
     let world = world();
     world.lasting("A", "1");

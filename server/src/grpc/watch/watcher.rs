@@ -242,7 +242,9 @@ impl Watcher {
             return Some(Ok(self.bookmark().await));
         }
         self.beside.heed();
-        if let Some(readings) = self.beside.between(&self.core, &self.subscription) {
+        if self.left.is_empty()
+            && let Some(readings) = self.beside.between(&self.core, &self.subscription)
+        {
             return Some(Ok(readings));
         }
         let last = *self.news.borrow_and_update();
