@@ -39,6 +39,8 @@ MOVES = re.compile(
     r"|Problem making eureka request Error: (connect ECONNREFUSED .*|read ECONNRESET|socket hang up)"
     r"|Eureka request failed to endpoint \S+, next server retry in \d+ms"
     r"|UNAVAILABLE .*"
+    # Of an example that watches: its view is the server's.
+    r"|PROVED \d+"
     # Of Node, to the authors of the packages.
     r"|\(node:\d+\) .*DeprecationWarning: .*|\(Use `node --trace-deprecation .*"
 )
