@@ -190,6 +190,10 @@ impl Registry {
         self.log.recent(seeded::place_of(revision, self.head()))
     }
 
+    pub(crate) fn app(&self, namespace: &str, name: &str) -> Option<Arc<App>> {
+        self.apps.app(namespace, name)
+    }
+
     /// Applications that a selection may touch, each once.
     pub(crate) fn apps_of(&self, selectors: &Selectors) -> Vec<Arc<App>> {
         let mut named = BTreeSet::new();

@@ -111,10 +111,17 @@ impl Bug {
 #[cfg(feature = "seeded-bugs")]
 static PLANTED: AtomicU8 = AtomicU8::new(0);
 
-/// Plants a fault in the whole process, or takes away the one that is there.
+/// Plants a fault in the whole process, or takes away the one that is there; false when this build cannot.
 #[cfg(feature = "seeded-bugs")]
-pub fn plant(bug: Option<Bug>) {
+pub fn plant(bug: Option<Bug>) -> bool {
     PLANTED.store(bug.map_or(0, |bug| bug as u8), Ordering::Relaxed);
+    true
+}
+
+/// Plants a fault in the whole process; false when this build cannot: it cannot.
+#[cfg(not(feature = "seeded-bugs"))]
+pub const fn plant(_bug: Option<Bug>) -> bool {
+    false
 }
 
 /// Whether a fault is planted.

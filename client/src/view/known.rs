@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use heureka_model::{KeyHasher, Registration, SetDigest};
+use heureka_model::{BucketSums, Registration, SetDigest};
 use heureka_proto::v1;
 
 /// Applications of which a server is told what is held: some dozen kilobytes. With more of them a server that cannot
@@ -12,9 +12,6 @@ pub(super) const MAX_DIGESTS: usize = 1000;
 
 /// Instances in a bucket, about; what differs is told again in such pieces. Fewer of an application are one piece.
 const PIECE: usize = 64;
-
-/// Buckets of an application, and of all, at most: what a server takes.
-const MAX_BUCKETS: (usize, usize) = (1 << 12, 1 << 16);
 
 /// Digests by application; nothing when that is too much to tell, or nothing at all.
 pub(super) fn digests<'a>(told: impl Iterator<Item = &'a Arc<Registration>>) -> Vec<v1::AppDigest> {
@@ -26,7 +23,7 @@ pub(super) fn digests<'a>(told: impl Iterator<Item = &'a Arc<Registration>>) -> 
     if apps.len() > MAX_DIGESTS {
         return Vec::new();
     }
-    let mut left = MAX_BUCKETS.1;
+    let mut left = BucketSums::MOST_TOGETHER;
     let known = |((namespace, app), members): ((&str, &str), Vec<&Registration>)| {
         let buckets = buckets(&members, left);
         left -= buckets.len();
@@ -44,15 +41,11 @@ fn sum(members: &[&Registration]) -> v1::SetDigest {
 
 /// Sums by bucket, of an application that is worth parting.
 fn buckets(members: &[&Registration], left: usize) -> Vec<u64> {
-    let count = (members.len() / PIECE).next_power_of_two().min(MAX_BUCKETS.0);
+    let count = (members.len() / PIECE).next_power_of_two().min(BucketSums::MOST);
     if count < 4 || count > left {
         return Vec::new();
     }
-    let mut sums = vec![0_u64; count];
-    for member in members {
-        let key = KeyHasher::new(member.instance.key.as_ref());
-        let sum = &mut sums[key.bucket(count)];
-        *sum = sum.wrapping_add(key.at(&member.version));
-    }
-    sums
+    let mut sums = BucketSums::new(count);
+    members.iter().for_each(|member| sums.add(member.instance.key.as_ref(), &member.version));
+    sums.into_sums()
 }

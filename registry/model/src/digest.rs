@@ -77,6 +77,36 @@ impl KeyHasher {
     }
 }
 
+/// Hashes of a set summed up by bucket, to find where two sets differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BucketSums(Vec<u64>);
+
+impl BucketSums {
+    /// Buckets of one application at most.
+    pub const MOST: usize = 1 << 12;
+    /// Buckets of all applications that a client names at most.
+    pub const MOST_TOGETHER: usize = 1 << 16;
+
+    /// Sums of nothing, in so many buckets: a power of two.
+    #[must_use]
+    pub fn new(buckets: usize) -> Self {
+        Self(vec![0; buckets])
+    }
+
+    /// Takes an instance in.
+    pub fn add(&mut self, key: KeyRef<'_>, version: &Version) {
+        let key = KeyHasher::new(key);
+        let bucket = key.bucket(self.0.len());
+        self.0[bucket] = self.0[bucket].wrapping_add(key.at(version));
+    }
+
+    /// The sums in the order of the buckets.
+    #[must_use]
+    pub fn into_sums(self) -> Vec<u64> {
+        self.0
+    }
+}
+
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 

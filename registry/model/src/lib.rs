@@ -20,7 +20,7 @@ mod time;
 mod version;
 
 pub use change::{Action, Change, ChangeKind, RemovalReason};
-pub use digest::{KeyHasher, SetDigest, affinity, instance_hash};
+pub use digest::{BucketSums, KeyHasher, SetDigest, affinity, instance_hash};
 pub use instance::{Capacity, DataCenter, Instance, Legacy, Locality, Metadata, NamedPort, Port, Urls};
 pub use invalid::{Invalid, Problem};
 pub use key::{InstanceKey, KeyRef, canonical_app, same_text};

@@ -1,9 +1,8 @@
 //! A selection by application: what each adds to it, and which of them are told.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use heureka_model::{KeyHasher, KeyRef, Registration, Selectors, SetDigest, Wall};
+use heureka_model::{BucketSums, KeyHasher, KeyRef, Registration, Selectors, SetDigest, Wall};
 
 use crate::Registry;
 use crate::store::App;
@@ -93,16 +92,12 @@ impl Registry {
     /// `buckets` is no power of two.
     #[must_use]
     pub fn bucket_sums(&self, selectors: &Selectors, namespace: &str, app: &str, buckets: usize) -> Vec<u64> {
-        let mut sums = vec![0_u64; buckets];
-        let is_it = |held: &Arc<App>| *held.namespace.name == *namespace && *held.name == *app;
-        if let Some(app) = self.apps_of(selectors).into_iter().find(is_it) {
-            self.each_of(&app, selectors, |registration| {
-                let key = KeyHasher::new(registration.instance.key.as_ref());
-                let sum = &mut sums[key.bucket(buckets)];
-                *sum = sum.wrapping_add(key.at(&registration.version));
-            });
+        let mut sums = BucketSums::new(buckets);
+        if let Some(app) = self.app(namespace, app) {
+            let add = |held: &Registration| sums.add(held.instance.key.as_ref(), &held.version);
+            self.each_of(&app, selectors, add);
         }
-        sums
+        sums.into_sums()
     }
 
     fn sum_of(&self, app: &App, selectors: &Selectors) -> SetDigest {

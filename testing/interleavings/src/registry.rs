@@ -114,6 +114,11 @@ impl Registry {
         self.apps.iter().filter(covers).cloned().collect()
     }
 
+    pub(crate) fn app(&self, namespace: &str, name: &str) -> Option<Arc<App>> {
+        let is_it = |app: &&Arc<App>| *app.namespace.name == *namespace && *app.name == *name;
+        self.apps.iter().find(is_it).cloned()
+    }
+
     pub(crate) fn sums_of(&self, selectors: &Selectors) -> (u64, SetDigest) {
         let apps = self.apps_of(selectors);
         let held = self.log.hold();

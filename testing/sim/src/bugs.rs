@@ -1,6 +1,6 @@
 //! Faults planted into the core on purpose, to see that the monitors find them.
 
-use heureka_registry::seeded::Bug;
+use heureka_registry::seeded::{Bug, plant};
 
 /// The faults that can be planted, by number.
 #[must_use]
@@ -17,24 +17,15 @@ pub fn name_of(number: u8) -> Option<String> {
 /// Plants a fault in this whole process. False when this build cannot, or there is no such fault.
 #[must_use]
 pub fn arm(number: u8) -> bool {
-    let bug = find(number).filter(|_| cfg!(feature = "seeded-bugs"));
-    set(bug);
-    bug.is_some()
+    let bug = find(number);
+    plant(bug) && bug.is_some()
 }
 
 /// Takes the planted fault away.
 pub fn disarm() {
-    set(None);
+    plant(None);
 }
 
 fn find(number: u8) -> Option<Bug> {
     Bug::OF_CLUSTERS.into_iter().find(|bug| *bug as u8 == number)
 }
-
-#[cfg(feature = "seeded-bugs")]
-fn set(bug: Option<Bug>) {
-    heureka_registry::seeded::plant(bug);
-}
-
-#[cfg(not(feature = "seeded-bugs"))]
-fn set(_bug: Option<Bug>) {}

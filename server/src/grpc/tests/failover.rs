@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use heureka_model::{KeyHasher, KeyRef};
+use heureka_model::{BucketSums, KeyHasher, KeyRef};
 use heureka_registry::replication::{Identity as Node, Link, Replicator};
 use v1::watch_event::Event;
 use v1::{ChangeType, SnapshotMode, StartMode};
@@ -296,12 +296,12 @@ async fn of_a_large_application_only_the_buckets_that_differ_are_told() {
     let client = pair.told().await;
     let hasher = |id: &str| KeyHasher::new(KeyRef { namespace: "", app: "WEB", id });
     let mut known = known(&client);
-    known[0].buckets = vec![0; 8];
-    for ((_, id), held) in &client.held {
-        let version = heureka_model::Registration::try_from(held.clone()).unwrap().version;
-        let sum = &mut known[0].buckets[hasher(id).bucket(8)];
-        *sum = sum.wrapping_add(hasher(id).at(&version));
+    let mut sums = BucketSums::new(8);
+    for held in client.held.values() {
+        let held = heureka_model::Registration::try_from(held.clone()).unwrap();
+        sums.add(held.instance.key.as_ref(), &held.version);
     }
+    known[0].buckets = sums.into_sums();
     pair.cancel(0, "web", "7").await;
     let spec = v1::WatchSpec { known_digests: known, ..Default::default() };
     let mut watched = watch(&pair.servers[1], spec).await;

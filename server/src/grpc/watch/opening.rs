@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use heureka_model::{Invalid, Problem, Selectors, SetDigest, canonical_app};
+use heureka_model::{BucketSums, Invalid, Problem, Selectors, SetDigest, canonical_app};
 use heureka_proto::v1;
 use heureka_proto::v1::{SnapshotMode, StartMode};
 use heureka_registry::replication::Position;
@@ -22,8 +22,6 @@ use crate::grpc::token::{Resume, Unusable};
 const CATCH_UP: Duration = Duration::from_secs(2);
 /// Time between two looks at how far replication got.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// Buckets of one application, and of all in a request.
-const MAX_BUCKETS: (usize, usize) = (1 << 12, 1 << 16);
 /// Bytes of names in the begin of a stream; with more of them everything is told.
 const MAX_NAMES: usize = 256 << 10;
 
@@ -183,14 +181,14 @@ async fn caught_up(vector: &[Position], registry: &Registry) -> bool {
 
 /// Checks how a client parts its applications.
 fn check_buckets(digests: &[v1::AppDigest]) -> Result<(), Fault> {
-    let (of_one, of_all) = MAX_BUCKETS;
-    let fits = |count: usize| count == 0 || (2..=of_one).contains(&count) && count.is_power_of_two();
+    let fits =
+        |count: usize| count == 0 || (2..=BucketSums::MOST).contains(&count) && count.is_power_of_two();
     if let Some(at) = digests.iter().position(|app| !fits(app.buckets.len())) {
         let field = format!("spec.known_digests[{at}].buckets");
         let problem = "are neither none nor a power of two of them, 2 to 4096";
         return Err(Fault::request(Invalid::malformed(field, problem)));
     }
-    let (limit, actual) = (of_all, digests.iter().map(|app| app.buckets.len()).sum());
+    let (limit, actual) = (BucketSums::MOST_TOGETHER, digests.iter().map(|app| app.buckets.len()).sum());
     if actual > limit {
         let invalid = Invalid::new("spec.known_digests.buckets", Problem::TooLarge { limit, actual });
         return Err(Fault::invalid(Reason::TooManyItems, invalid));

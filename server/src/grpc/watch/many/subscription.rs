@@ -25,7 +25,7 @@ pub(super) struct Word {
 }
 
 enum Stage {
-    Asked(Caller, Box<Asked>),
+    Asked(Caller, Box<Asked>, Arc<Sitter>),
     Runs(Box<Watcher>),
     Over,
 }
@@ -36,23 +36,20 @@ pub(super) fn words(
     asked: Asked,
     sitter: Arc<Sitter>,
 ) -> impl Stream<Item = Word> + Send + 'static {
-    unfold(Stage::Asked(caller, Box::new(asked)), move |stage| {
-        let sitter = sitter.clone();
-        async move {
-            let mut watcher = match stage {
-                Stage::Over => return None,
-                Stage::Runs(watcher) => watcher,
-                Stage::Asked(caller, asked) => match asked.decide(&caller.core).await {
-                    Ok(spec) => Box::new(caller.watcher(spec, sitter)),
-                    Err(fault) => return Some((last(closed(fault.into())), Stage::Over)),
-                },
-            };
-            match watcher.next().await {
-                Some(Ok(Event::GoAway(goodbye))) => Some((last(mark(goodbye, &watcher)?), Stage::Over)),
-                Some(Ok(told)) => Some((word(told, &watcher), Stage::Runs(watcher))),
-                Some(Err(fault)) => Some((last(closed(fault.into())), Stage::Over)),
-                None => Some((last(closed(v1::ItemStatus::default())), Stage::Over)),
-            }
+    unfold(Stage::Asked(caller, Box::new(asked), sitter), |stage| async move {
+        let mut watcher = match stage {
+            Stage::Over => return None,
+            Stage::Runs(watcher) => watcher,
+            Stage::Asked(caller, asked, sitter) => match asked.decide(&caller.core).await {
+                Ok(spec) => Box::new(caller.watcher(spec, sitter)),
+                Err(fault) => return Some((last(closed(fault.into())), Stage::Over)),
+            },
+        };
+        match watcher.next().await {
+            Some(Ok(Event::GoAway(goodbye))) => Some((last(mark(goodbye, &watcher)?), Stage::Over)),
+            Some(Ok(told)) => Some((word(told, &watcher), Stage::Runs(watcher))),
+            Some(Err(fault)) => Some((last(closed(fault.into())), Stage::Over)),
+            None => Some((last(closed(v1::ItemStatus::default())), Stage::Over)),
         }
     })
 }
