@@ -77,6 +77,12 @@ pub enum Bug {
     OlderMerged = 30,
     /// A client shows whatever a server tells, older than what it showed or not.
     OlderShown = 31,
+    /// A report that comes before its turn is not told when that has come.
+    TurnMissed = 32,
+    /// Readers are told of every report at once.
+    TurnIgnored = 33,
+    /// Views do not hear of reports.
+    NumbersUnseen = 34,
 }
 
 impl Bug {
@@ -106,7 +112,7 @@ impl Bug {
     ];
 
     /// Those that concern what watchers are told and make of it.
-    pub const OF_WATCHES: [Self; 11] = [
+    pub const OF_WATCHES: [Self; 14] = [
         Self::FollowsLate,
         Self::EndsEarly,
         Self::MarksAhead,
@@ -118,6 +124,9 @@ impl Bug {
         Self::ChangeTorn,
         Self::OlderMerged,
         Self::OlderShown,
+        Self::TurnMissed,
+        Self::TurnIgnored,
+        Self::NumbersUnseen,
     ];
 }
 

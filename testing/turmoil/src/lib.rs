@@ -29,7 +29,9 @@ mod observe;
 mod panics;
 pub mod plan;
 mod prober;
+mod scout;
 mod server;
+mod sights;
 mod watcher;
 mod world;
 
