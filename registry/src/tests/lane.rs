@@ -167,6 +167,29 @@ fn readings_of_what_is_still_to_be_told_come_after_it() {
 }
 
 #[test]
+fn a_report_that_comes_between_two_looks_at_an_entrant_is_told() {
+    let mut world = world();
+    world.lasting("A", "1");
+    world.report("A", "1", slots(1));
+    let mut reader = Beside::new(&world, &of_app("A"), LaneWish::everything());
+    assert_eq!(reader.slots(&world), brief(&[("1", Some(1))]));
+    world.pass(2);
+    reader.lane.enter(&world.registry, &instance("A", "1").key);
+    let mut page = Default::default();
+    reader.lane.tell_entrants(&world.registry, &mut page);
+    world.report("A", "1", slots(2));
+    reader.lane.read_on(&world.registry, &reader.reader, &mut page);
+    let told: Vec<_> =
+        page.readings.iter().map(|reading| reading.report.as_ref().unwrap().0.available["slots"]).collect();
+    assert_eq!(told, [1, 2]);
+    assert_eq!(reader.slots(&world), []);
+    reader.lane.enter(&world.registry, &instance("A", "1").key);
+    world.pass(2);
+    world.report("A", "1", slots(3));
+    assert_eq!(reader.slots(&world), brief(&[("1", Some(3))]), "what both looks find is told once");
+}
+
+#[test]
 fn only_gauges_that_were_asked_for_are_told() {
     let world = world();
     world.lasting("A", "1");
