@@ -94,7 +94,9 @@ fn hear(scout: usize, event: Event, book: &Book) {
             let key = &last.instance.key;
             book.note(now(), number(key), format!("{name} removes {key}, {reason:?}"));
             let sight = &mut book.scouts[scout];
-            (sight.set.remove(key), sight.readings.remove(key), sight.heard.remove(key));
+            sight.set.remove(key);
+            sight.readings.remove(key);
+            sight.heard.remove(key);
         }
         Event::Synced { .. } => book.scouts[scout].heard.clear(),
         Event::Reading(reading) => {
