@@ -42,6 +42,10 @@ mod keeper;
 mod lease;
 mod many;
 mod options;
+#[cfg(not(feature = "seeded-bugs"))]
+mod seeded;
+#[cfg(feature = "seeded-bugs")]
+pub mod seeded;
 mod servers;
 mod set;
 mod settings;

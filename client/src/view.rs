@@ -23,6 +23,7 @@ use self::behind::{Behind, Removed};
 use self::building::Building;
 use self::heard::Heard;
 use crate::guard::{Origin, Waiting, shrinks};
+use crate::seeded::shows_older;
 use crate::set::Set;
 
 /// Digests that differ in a row until the set is fetched anew.
@@ -225,7 +226,8 @@ impl View {
     /// A server has this instance: it is taken in, unless something newer is known of its key.
     fn meet(&mut self, registration: &Arc<Registration>, events: &mut VecDeque<Event>, now: Instant) {
         let (key, version) = (&registration.instance.key, registration.version);
-        if self.held.is_ahead(key, version) || self.removed.outdates(key, version, now) {
+        let is_old = self.held.is_ahead(key, version) || self.removed.outdates(key, version, now);
+        if is_old && !shows_older() {
             self.behind.note(key.clone(), Some(registration.clone()), now);
         } else {
             self.behind.forget(key);

@@ -166,6 +166,9 @@ impl Registry {
             registered_after_cancel: count(&counters.after_cancel),
             stamps_ahead: count(&counters.stamps_ahead),
             version_collisions: count(&counters.collisions),
+            reports_accepted: count(&counters.reports_accepted),
+            reports_capped: count(&counters.reports_capped),
+            reports_refused: count(&counters.reports_refused),
         }
     }
 

@@ -86,6 +86,10 @@ pub(crate) struct Counters {
     pub(crate) after_cancel: AtomicU64,
     pub(crate) stamps_ahead: AtomicU64,
     pub(crate) collisions: AtomicU64,
+    /// Reports of owners that readers were told of at once, that waited for their turn, and that were refused.
+    pub(crate) reports_accepted: AtomicU64,
+    pub(crate) reports_capped: AtomicU64,
+    pub(crate) reports_refused: AtomicU64,
     /// Instances whose removal a peer decided, since the last tick.
     pub(crate) peer_expired: AtomicU64,
     /// Expired instances that are there again, since the last tick.

@@ -238,4 +238,10 @@ pub struct Stats {
     pub stamps_ahead: u64,
     /// Equal versions with different content met in a merge.
     pub version_collisions: u64,
+    /// Reports of owners of which readers were told at once.
+    pub reports_accepted: u64,
+    /// Reports of owners that came before their turn: readers are told of the newest when it has come.
+    pub reports_capped: u64,
+    /// Reports of owners that were refused.
+    pub reports_refused: u64,
 }

@@ -5,8 +5,11 @@
 
 #[cfg(feature = "seeded-bugs")]
 use std::cell::Cell;
+use std::sync::Arc;
 #[cfg(feature = "seeded-bugs")]
 use std::sync::atomic::{AtomicU8, Ordering};
+
+use heureka_model::Registration;
 
 /// A fault, by the number under which reports name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,11 +71,23 @@ pub enum Bug {
     LapsedAdopted = 27,
     /// What a watcher is told waits for it in a queue without a bound.
     QueueUnbounded = 28,
+    /// A change near the head comes with the metadata of the version before.
+    ChangeTorn = 29,
+    /// What a peer tells takes the place of what is newer here.
+    OlderMerged = 30,
+    /// A client shows whatever a server tells, older than what it showed or not.
+    OlderShown = 31,
+    /// A report that comes before its turn is not told when that has come.
+    TurnMissed = 32,
+    /// Readers are told of every report at once.
+    TurnIgnored = 33,
+    /// Views do not hear of reports.
+    NumbersUnseen = 34,
 }
 
 impl Bug {
     /// Those that concern what servers hold and tell each other.
-    pub const OF_CLUSTERS: [Self; 20] = [
+    pub const OF_CLUSTERS: [Self; 21] = [
         Self::LeaseDoubled,
         Self::RemovedUnseen,
         Self::CancelForgotten,
@@ -93,10 +108,11 @@ impl Bug {
         Self::RemovedRenewed,
         Self::StrangerBelieved,
         Self::LapsedAdopted,
+        Self::OlderMerged,
     ];
 
     /// Those that concern what watchers are told and make of it.
-    pub const OF_WATCHES: [Self; 8] = [
+    pub const OF_WATCHES: [Self; 14] = [
         Self::FollowsLate,
         Self::EndsEarly,
         Self::MarksAhead,
@@ -105,6 +121,12 @@ impl Bug {
         Self::LeavingUntold,
         Self::ShrinkBelieved,
         Self::QueueUnbounded,
+        Self::ChangeTorn,
+        Self::OlderMerged,
+        Self::OlderShown,
+        Self::TurnMissed,
+        Self::TurnIgnored,
+        Self::NumbersUnseen,
     ];
 }
 
@@ -173,4 +195,19 @@ pub(crate) fn place_of(revision: u64, head: u64) -> u64 {
 #[cfg(not(feature = "seeded-bugs"))]
 pub(crate) const fn place_of(revision: u64, _head: u64) -> u64 {
     revision
+}
+
+/// What a reader is told of an instance that changed: a change that is torn has the metadata of before.
+#[cfg(feature = "seeded-bugs")]
+pub(crate) fn torn(old: Option<&Arc<Registration>>, new: &Arc<Registration>) -> Arc<Registration> {
+    let Some(old) = old.filter(|_| planted(Bug::ChangeTorn)) else { return Arc::clone(new) };
+    let mut torn = Registration::clone(new);
+    torn.instance.metadata = old.instance.metadata.clone();
+    Arc::new(torn)
+}
+
+/// What a reader is told of an instance that changed: as it is.
+#[cfg(not(feature = "seeded-bugs"))]
+pub(crate) fn torn(_old: Option<&Arc<Registration>>, new: &Arc<Registration>) -> Arc<Registration> {
+    Arc::clone(new)
 }

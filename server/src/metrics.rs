@@ -17,7 +17,7 @@ pub(crate) use figures::Sources;
 pub use labels::{Closed, Protocol, Refusal, Surface};
 
 /// Most series that one scrape shows, those of single peers aside: nine for each.
-pub const SERIES_MAX: usize = 200;
+pub const SERIES_MAX: usize = 220;
 
 /// `Content-Type` of a scrape.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";

@@ -7,8 +7,12 @@ mod support;
 use std::collections::BTreeSet;
 
 use axum::Router;
+use heureka_proto::v1;
+use heureka_proto::v1::registry_service_client::RegistryServiceClient;
 use heureka_server::metrics::SERIES_MAX;
 use support::*;
+use tonic::Code;
+use tonic::transport::Channel;
 
 fn series(page: &str) -> BTreeSet<String> {
     let samples = page.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -46,6 +50,27 @@ async fn two_servers_in_one_process_count_apart() {
     fetch(first, "/eureka/apps").await;
     let rest = "heureka_rest_requests_total{route=\"apps\",code=\"2xx\"}";
     assert_eq!((metric(first, rest).await, metric(second, rest).await), (Some(1.0), Some(0.0)));
+}
+
+#[tokio::test]
+async fn reports_are_counted_by_what_becomes_of_them() {
+    let (_running, address) = start_plain().await;
+    let channel = Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
+    let mut owner = RegistryServiceClient::new(channel);
+    let key = || Some(v1::InstanceKey { app: "A".into(), id: "1".into(), ..Default::default() });
+    let instance = Some(v1::Instance { key: key(), ..Default::default() });
+    owner.register(v1::RegisterRequest { instance, ..Default::default() }).await.unwrap();
+    let report = |slots| {
+        let available = [("slots".to_owned(), slots)].into();
+        v1::ReportRequest { key: key(), available, ..Default::default() }
+    };
+    owner.report(report(3)).await.unwrap();
+    owner.report(report(2)).await.unwrap();
+    assert_eq!(owner.report(report(-1)).await.unwrap_err().code(), Code::InvalidArgument);
+    for outcome in ["accepted", "capped", "refused"] {
+        let series = format!("heureka_reading_reports_total{{outcome=\"{outcome}\"}}");
+        assert_eq!(metric(address, &series).await, Some(1.0), "{outcome}");
+    }
 }
 
 #[tokio::test]

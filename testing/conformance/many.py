@@ -35,11 +35,12 @@ def say(**words):
 
 
 class Subscription:
-    def __init__(self, number, app):
+    def __init__(self, number, asked):
         self.number = number
-        self.app = app
+        self.asked = asked
         self.token = b""
         self.held = {}
+        self.readings = {}
         self.building = None
         self.settled = threading.Event()
         self.closed = None
@@ -47,7 +48,14 @@ class Subscription:
     def wish(self):
         spec = discovery.WatchSpec(resume_token=self.token)
         spec.bookmark_interval.FromSeconds(INTERVAL)
-        spec.selectors.append(common.InstanceSelector(apps=[self.app]))
+        asked = self.asked
+        spec.selectors.append(common.InstanceSelector(apps=[asked["app"]], min_available=asked.get("available", {})))
+        if asked.get("readings"):
+            spec.readings.SetInParent()
+            spec.required_features.append("readings")
+        if "best" in asked:
+            spec.best.MergeFrom(discovery.Best(**asked["best"]))
+            spec.required_features.append("best")
         subscribe = discovery.Subscribe(subscription_id=self.number, spec=spec)
         return discovery.WatchManyRequest(subscribe=subscribe)
 
@@ -56,10 +64,17 @@ class Subscription:
         if kind == "snapshot_begin":
             mode = discovery.SnapshotMode.Name(event.snapshot_begin.mode).removeprefix("SNAPSHOT_MODE_")
             self.building = {} if mode == "FULL" else None
+            # All of them are told again.
+            self.readings = {}
+            say(readings={}, id=self.number)
             say(mode=mode, id=self.number)
         elif kind == "changes":
             for change in event.changes.changes:
                 self.apply(change)
+        elif kind == "readings":
+            for reading in event.readings.readings:
+                self.read(reading)
+            say(readings=self.readings, id=self.number)
         elif kind in ("snapshot_end", "bookmark"):
             if kind == "snapshot_end" and self.building is not None:
                 self.held, self.building = self.building, None
@@ -71,14 +86,24 @@ class Subscription:
     def apply(self, change):
         view = self.held if self.building is None else self.building
         key = (change.key.namespace, change.key.app, change.key.id)
-        if key in view and parts(view[key].version) >= parts(change.version):
-            return
+        passed_over = change.removal_reason == discovery.REMOVAL_REASON_FILTERED_OUT
+        if key in view:
+            held, told = parts(view[key].version), parts(change.version)
+            # A choice passes over an instance as it is held.
+            if held > told or held == told and not passed_over:
+                return
         if change.type == discovery.CHANGE_TYPE_REMOVED:
-            if view.pop(key, None):
+            self.readings.pop("/".join(key[1:]), None)
+            if view.pop(key, None) and not passed_over:
                 reason = discovery.RemovalReason.Name(change.removal_reason).removeprefix("REMOVAL_REASON_")
                 say(removed="/".join(key[1:]), reason=reason)
         else:
             view[key] = change.instance
+
+    def read(self, reading):
+        key = "/".join((reading.key.app, reading.key.id))
+        if (reading.key.namespace, reading.key.app, reading.key.id) in self.held:
+            self.readings[key] = {"available": dict(reading.available), "gauges": dict(reading.gauges)}
 
     def compare(self, mark):
         equal = None
@@ -141,8 +166,8 @@ class Many:
         subscription.closed = {"code": response.closed.code, "reason": response.closed.reason}
         subscription.settled.set()
 
-    def subscribe(self, number, app):
-        subscription = self.subscriptions[number] = Subscription(number, app)
+    def subscribe(self, number, asked):
+        subscription = self.subscriptions[number] = Subscription(number, asked)
         self.wish(subscription.wish())
         if not subscription.settled.wait(PATIENCE):
             raise TimeoutError("nothing came of it")
@@ -167,7 +192,7 @@ def main():
         asked = json.loads(line)
         try:
             if asked["do"] == "subscribe":
-                result = many.subscribe(asked["id"], asked["app"])
+                result = many.subscribe(asked["id"], asked)
             elif asked["do"] == "unsubscribe":
                 result = many.unsubscribe(asked["id"])
             else:

@@ -1,5 +1,7 @@
-"""The watch as server-sent events, and many subscriptions on one stream, through a drain and a crash of two servers."""
+"""The watch as server-sent events, and many subscriptions on one stream, with readings and choices of the best among
+them, through a drain and a crash of two servers."""
 
+import json
 import os
 import sys
 import urllib.error
@@ -31,15 +33,58 @@ class Views:
         until(holds, f"{self.program.name} proves {view} {where or ''}")
 
 
-def written(writer, app, number, turn):
-    """Whether the write was taken; a call that a dying server took along is made again."""
+    def read(self, readings, **where):
+        """These were told last of the instances that are held."""
+
+        def holds():
+            told = [said for said in list(self.program.said) if "readings" in said]
+            told = [said for said in told if all(said.get(name) == value for name, value in where.items())]
+            return told and told[-1]["readings"] == readings
+
+        until(holds, f"{self.program.name} reads {readings} {where or ''}")
+
+    def marked_again(self, **where):
+        """Waits for another mark."""
+
+        def marks():
+            return len([said for said in list(self.program.said) if "view" in said and said["id"] == where["id"]])
+
+        before = marks()
+        until(lambda: marks() > before + 1, f"{self.program.name} is told another mark")
+
+
+def numbers(slots, load):
+    return {"available": {"slots": slots}, "gauges": {"load": load}}
+
+
+def taken(writer, call, **words):
+    """Whether a call was answered; one that a dying server took along is made again."""
     try:
-        writer.ask("register", app=app, id=f"f{number % 5}", metadata={"turn": f"{turn}.{number}"})
+        writer.ask(call, **words)
     except Failed as reason:
         if "UNAVAILABLE" in str(reason):
             return False
         raise
     return True
+
+
+def knows(server, reports):
+    """Whether a server tells these readings to a reader who comes now."""
+    told = {}
+    with urllib.request.urlopen(f"http://{server.address}/v1/watch?app=pool&readings=true", timeout=5) as feed:
+        kind = None
+        for line in feed:
+            word, _, rest_of_line = line.decode().strip().partition(": ")
+            if word == "event":
+                kind = rest_of_line
+            elif word == "data" and kind == "reading":
+                reading = json.loads(rest_of_line)
+                told[f"{reading['app']}/{reading['id']}"] = {name: reading[name] for name in ("available", "gauges")}
+                if told == reports:
+                    return True
+            elif word == "data" and kind == "bookmark":
+                return False
+    return False
 
 
 def status(server, query):
@@ -57,7 +102,13 @@ def main(cluster, watchers, start):
     def write(turn, app="FED"):
         for number in range(CHANGES):
             writer = watchers[number % 2]
-            until(lambda w=writer, n=number: written(w, app, n, turn), "a write is taken")
+            words = {"app": app, "id": f"f{number % 5}", "metadata": {"turn": f"{turn}.{number}"}}
+            until(lambda w=writer, words=words: taken(w, "register", **words), "a write is taken")
+
+    def report(reports):
+        for name, told in reports.items():
+            app, id = name.split("/")
+            until(lambda: taken(watchers[0], "report", app=app, id=id, **told), "a report is taken")
 
     everything = {f"FED/f{number}": "UP" for number in range(5)}
     feed = start("feed.py", sys.executable, os.path.join(HERE, "feed.py"), "?app=fed&client=suite&interval=1", *addresses)
@@ -90,6 +141,31 @@ def main(cluster, watchers, start):
         watchers[1].ask("clear", app="FED", id="f1")
         views.proved(everything)
 
+    with check("reports are read by those who ask, and decide who is among the best and who has room"):
+        for number in range(3):
+            watchers[0].ask("register", app="POOL", id=f"p{number}", metadata={})
+        many.ask("subscribe", id=4, app="POOL", readings=True)
+        many.ask("subscribe", id=5, app="POOL", best={"gauge": "load", "ascending": True, "limit": 1, "hysteresis": 5})
+        many.ask("subscribe", id=6, app="POOL", available={"slots": 2})
+        reports = {"POOL/p0": numbers(3, 10), "POOL/p1": numbers(1, 30), "POOL/p2": numbers(0, 50)}
+        report(reports)
+        subscribed.read(reports, id=4)
+        subscribed.proved({"POOL/p0": "UP"}, id=5)
+        subscribed.proved({"POOL/p0": "UP"}, id=6)
+
+    with check("of reports in a row the last one counts, and one that is little better takes nobody's place"):
+        for slots in (9, 8, 4):
+            reports["POOL/p1"] = numbers(slots, 6)
+            watchers[0].ask("report", app="POOL", id="p1", **reports["POOL/p1"])
+        subscribed.read(reports, id=4)
+        subscribed.proved({"POOL/p0": "UP", "POOL/p1": "UP"}, id=6)
+        subscribed.marked_again(id=5)
+        subscribed.proved({"POOL/p0": "UP"}, id=5)
+        reports["POOL/p2"] = numbers(0, 1)
+        watchers[0].ask("report", app="POOL", id="p2", **reports["POOL/p2"])
+        subscribed.proved({"POOL/p2": "UP"}, id=5)
+        subscribed.read(reports, id=4)
+
     with check("a request that cannot be meant is refused and named"):
         code, text = status(first, "?application=fed")
         require(code == 400 and text.startswith("application"), (code, text))
@@ -101,12 +177,20 @@ def main(cluster, watchers, start):
             write(signal)
             views.proved(everything)
             subscribed.proved(everything, id=1)
+            # What was reported to one server the other knows.
+            subscribed.read(reports, id=4)
+            subscribed.proved({"POOL/p2": "UP"}, id=5)
+            subscribed.proved({"POOL/p0": "UP", "POOL/p1": "UP"}, id=6)
             # One that came back a moment ago may not know yet that it has everything.
             if signal == "TERM":
                 for program, before in zip((feed, many), told):
-                    require("FULL" not in modes(program.said[before:]), program.said[before:])
+                    resumed = [said for said in program.said[before:] if said.get("id", 1) < 5]
+                    require("FULL" not in modes(resumed), resumed)
             server.start()
             until(lambda s=server: ready(s), "the server is back")
+            # It knows what is reported from now on.
+            report(reports)
+            until(lambda s=server: knows(s, reports), "the server knows what is reported")
 
     with check("nobody saw anything leave"):
         require(not [said for said in feed.said + many.said if "removed" in said], "removals")

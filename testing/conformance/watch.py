@@ -286,6 +286,17 @@ class Program:
         request = registry.CancelRequest(key=self.key(words))
         return self.caller.write("Cancel", request, registry.CancelResponse).existed
 
+    def report(self, words):
+        """Reports free amounts and gauges; how often readers hear of an instance, in milliseconds."""
+        amounts, gauges = words.get("available", {}), words.get("gauges", {})
+        call = self.caller.channel.unary_unary(
+            REGISTRY + "Report",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=registry.ReportResponse.FromString,
+        )
+        request = registry.ReportRequest(key=self.key(words), available=amounts, gauges=gauges)
+        return call(request, timeout=10).min_interval.ToMilliseconds()
+
     def metadata(self, words):
         request = registry.UpdateMetadataRequest(key=self.key(words), set=words["set"])
         self.caller.write("UpdateMetadata", request, registry.UpdateMetadataResponse)

@@ -9,6 +9,7 @@ use heureka_model::{Mono, Report, Selectors, Wall};
 
 use crate::Refused;
 use crate::leases::Heard;
+use crate::seeded::{Bug, planted};
 use crate::store::App;
 
 /// About what an entry takes beside the names of its report.
@@ -51,6 +52,15 @@ pub(super) struct Taken {
     pub(super) report: Arc<Report>,
 }
 
+/// When readers hear of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// At once, or never, as of one that was known.
+    Now,
+    /// When they may be told of the instance again: of the newest by then.
+    Later,
+}
+
 /// What is known of the instance in a slot.
 struct Entry {
     app: Arc<App>,
@@ -89,7 +99,7 @@ impl Board {
         self.seq
     }
 
-    /// Takes a report in and returns the number of the last news.
+    /// Takes a report in.
     pub(super) fn take(
         &mut self,
         taken: Taken,
@@ -97,7 +107,7 @@ impl Board {
         room: u64,
         interval: Duration,
         now: Mono,
-    ) -> Result<u64, Refused> {
+    ) -> Result<Turn, Refused> {
         let Taken { slot, life, at, heard, report } = taken;
         let bytes = ENTRY + weight(&report);
         let known = self.entries.get(&slot);
@@ -106,20 +116,21 @@ impl Board {
         }
         let entry = self.entry(slot, life, app);
         if heard == Heard::Peer && entry.report.as_ref().is_some_and(|(_, known)| *known >= at) {
-            return Ok(self.seq);
+            return Ok(Turn::Now);
         }
         let grown = bytes - entry.bytes.min(bytes);
         let shrunk = entry.bytes - bytes.min(entry.bytes);
         (entry.report, entry.heard, entry.bytes) = (Some((report, at)), heard, bytes);
         let due = entry.told.map(|told| told.plus(interval)).filter(|due| *due > now);
+        let due = due.filter(|_| !planted(Bug::TurnIgnored));
         let was_due = entry.due.is_some();
         self.bytes = self.bytes + grown - shrunk;
         match due {
-            Some(_) if was_due => {}
+            Some(_) if was_due || planted(Bug::TurnMissed) => {}
             Some(due) => self.put_off(slot, due),
             None => self.tell(slot, now),
         }
-        Ok(self.seq)
+        Ok(if due.is_some() { Turn::Later } else { Turn::Now })
     }
 
     /// Tells the reports that may be told by now.

@@ -86,8 +86,25 @@ impl LaneWish {
     }
 }
 
-/// Number of the last news that was told, by slot.
-type ToldUpTo = HashMap<u32, u64, FixedState>;
+/// Readings that are told together.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    pub(crate) readings: Vec<Reading>,
+    bytes: usize,
+    /// Number of the last news that was told of those who entered, by slot.
+    entrants: HashMap<u32, u64, FixedState>,
+}
+
+impl Page {
+    fn is_full(&self) -> bool {
+        self.readings.len() >= READINGS || self.bytes >= BYTES
+    }
+
+    fn push(&mut self, reading: Reading) {
+        self.bytes += weight(&reading);
+        self.readings.push(reading);
+    }
+}
 
 impl Lane {
     /// The readings of a selection.
@@ -131,48 +148,42 @@ impl Lane {
 
     /// The next readings of what `reader` holds; none may mean that there are none of the set among those looked at.
     pub fn poll(&mut self, registry: &Registry, reader: &Reader) -> Vec<Reading> {
-        let (mut readings, mut bytes) = (Vec::new(), 0);
-        let mut told = ToldUpTo::default();
-        while readings.len() < READINGS && bytes < BYTES {
-            let Some(key) = self.entered.pop_front() else { break };
-            let Some(slot) = registry.slot_of(key.as_ref()).filter(|slot| !told.contains_key(slot)) else {
-                continue;
-            };
+        let mut page = Page::default();
+        self.tell_entrants(registry, &mut page);
+        if !page.is_full() {
+            self.read_on(registry, reader, &mut page);
+        }
+        page.readings
+    }
+
+    /// Tells what is known of those who entered.
+    pub(crate) fn tell_entrants(&mut self, registry: &Registry, page: &mut Page) {
+        while !page.is_full() {
+            let Some(key) = self.entered.pop_front() else { return };
+            let slot = registry.slot_of(key.as_ref()).filter(|slot| !page.entrants.contains_key(slot));
+            let Some(slot) = slot else { continue };
             if let Some((seq, reading)) = self.entrant(registry, slot) {
-                told.insert(slot, seq);
-                bytes += weight(&reading);
-                readings.push(reading);
+                page.entrants.insert(slot, seq);
+                page.push(reading);
             }
         }
-        if readings.len() < READINGS && bytes < BYTES {
-            self.read_on(registry, reader, &mut readings, &told, bytes);
-        }
-        readings
     }
 
     /// Reads on in the lane.
-    fn read_on(
-        &mut self,
-        registry: &Registry,
-        reader: &Reader,
-        readings: &mut Vec<Reading>,
-        told: &ToldUpTo,
-        mut bytes: usize,
-    ) {
+    pub(crate) fn read_on(&mut self, registry: &Registry, reader: &Reader, page: &mut Page) {
         let after = self.after.unwrap_or_default();
         let (news, upto) = registry.news_after(&self.selectors, after, SHARE);
         self.after = Some(upto);
         for found in news {
-            if readings.len() >= READINGS || bytes >= BYTES {
+            if page.is_full() {
                 self.after = Some(found.seq - 1);
                 return;
             }
             // News may have come since an entrant was looked at.
-            let is_told = told.get(&found.slot).is_some_and(|seq| found.seq <= *seq);
+            let is_told = page.entrants.get(&found.slot).is_some_and(|seq| found.seq <= *seq);
             let is_news = self.is_news(&found, after) && !is_told;
             if let Some(reading) = is_news.then(|| self.reading(registry, reader, &found)).flatten() {
-                bytes += weight(&reading);
-                readings.push(reading);
+                page.push(reading);
             }
         }
     }

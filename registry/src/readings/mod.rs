@@ -17,7 +17,7 @@ use heureka_model::{KeyRef, Now, Report, Selectors, Wall};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use self::board::Board;
+use self::board::{Board, Turn};
 pub(crate) use self::board::{Found, Life};
 pub use self::lane::{Gauges, Lane, LaneWish};
 use self::listeners::Listeners;
@@ -65,7 +65,14 @@ impl Registry {
     /// [`Refused::NotFound`]; [`Refused::Invalid`] for names and numbers that no report has; [`Refused::Full`] when
     /// reports take as much room as they may.
     pub fn report(&self, key: KeyRef<'_>, report: Report, now: Now) -> Result<(), Refused> {
-        self.take_report(key, Arc::new(report), now.wall, Heard::Owner, now)
+        let taken = self.take_report(key, Arc::new(report), now.wall, Heard::Owner, now);
+        let counted = match &taken {
+            Ok(Turn::Now) => &self.counters.reports_accepted,
+            Ok(Turn::Later) => &self.counters.reports_capped,
+            Err(_) => &self.counters.reports_refused,
+        };
+        counted.fetch_add(1, Ordering::Relaxed);
+        taken.map(|_| ())
     }
 
     /// Takes in what another server heard that long ago, unless something later is known.
@@ -79,7 +86,7 @@ impl Registry {
         age: Duration,
         now: Now,
     ) -> Result<(), Refused> {
-        self.take_report(key, report, now.wall.minus(age), Heard::Peer, now)
+        self.take_report(key, report, now.wall.minus(age), Heard::Peer, now).map(|_| ())
     }
 
     /// Wakes the readers whom news since the last call concern, and says when there will be more although nobody
@@ -181,7 +188,7 @@ impl Registry {
         at: Wall,
         heard: Heard,
         now: Now,
-    ) -> Result<(), Refused> {
+    ) -> Result<Turn, Refused> {
         report.validate(&self.config.limits)?;
         let slot = self.slot_of(key).ok_or(Refused::NotFound)?;
         let live = self.slots.record(slot).map(|(_, record)| record).filter(Record::is_live);
@@ -190,11 +197,12 @@ impl Registry {
         let taken = board::Taken { slot, life, at, heard, report };
         let mut board = self.readings.board.lock();
         let room = self.config.max_bytes / SHARE;
-        let seq = board.take(taken, record.app(), room, self.config.report_interval, now.mono)?;
+        let turn = board.take(taken, record.app(), room, self.config.report_interval, now.mono)?;
+        let seq = board.seq();
         drop(board);
         self.readings.any.store(true, Ordering::Release);
         self.readings.news.send_replace(seq);
-        Ok(())
+        Ok(turn)
     }
 }
 

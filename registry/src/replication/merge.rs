@@ -121,7 +121,7 @@ impl Registry {
             self.count_collision(&known.owner, &incoming.owner);
             let live = held.record.is_live();
             let alive = matches!(incoming.owner.content, Content::Live(_));
-            let merged = known.clone().merge(incoming);
+            let merged = if planted(Bug::OlderMerged) { incoming } else { known.clone().merge(incoming) };
             let newer = Newer::between(&known, &merged);
             if !newer.owner && !newer.overlay {
                 key.raise_dirty(merged.owner.dirty);

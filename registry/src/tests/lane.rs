@@ -1,6 +1,7 @@
 //! Reports and who is overdue: told to those who ask, never a change, and gone with the instance.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use heureka_model::{Reading, Report, Selector, Selectors};
 
@@ -166,6 +167,29 @@ fn readings_of_what_is_still_to_be_told_come_after_it() {
 }
 
 #[test]
+fn a_report_that_comes_between_two_looks_at_an_entrant_is_told() {
+    let mut world = world();
+    world.lasting("A", "1");
+    world.report("A", "1", slots(1));
+    let mut reader = Beside::new(&world, &of_app("A"), LaneWish::everything());
+    assert_eq!(reader.slots(&world), brief(&[("1", Some(1))]));
+    world.pass(2);
+    reader.lane.enter(&world.registry, &instance("A", "1").key);
+    let mut page = Default::default();
+    reader.lane.tell_entrants(&world.registry, &mut page);
+    world.report("A", "1", slots(2));
+    reader.lane.read_on(&world.registry, &reader.reader, &mut page);
+    let told: Vec<_> =
+        page.readings.iter().map(|reading| reading.report.as_ref().unwrap().0.available["slots"]).collect();
+    assert_eq!(told, [1, 2]);
+    assert_eq!(reader.slots(&world), []);
+    reader.lane.enter(&world.registry, &instance("A", "1").key);
+    world.pass(2);
+    world.report("A", "1", slots(3));
+    assert_eq!(reader.slots(&world), brief(&[("1", Some(3))]), "what both looks find is told once");
+}
+
+#[test]
 fn only_gauges_that_were_asked_for_are_told() {
     let world = world();
     world.lasting("A", "1");
@@ -247,6 +271,32 @@ fn what_one_process_reported_says_nothing_of_the_next() {
     assert_eq!(world.registry.reported(key("A", "1")), None);
     reader.lane.enter(&world.registry, &instance("A", "1").key);
     assert_eq!(reader.slots(&world), brief(&[("1", None)]), "the reader is told that nothing is known");
+}
+
+#[test]
+fn reports_are_counted_by_what_becomes_of_them() {
+    let mut world = World::new(Config { max_bytes: 16 << 10, ..config(PreservationMode::Off) });
+    world.lasting("A", "1");
+    let counted = |world: &World| {
+        let stats = world.registry.stats();
+        [stats.reports_accepted, stats.reports_capped, stats.reports_refused]
+    };
+    (0..3).for_each(|amount| world.report("A", "1", slots(amount)));
+    assert_eq!(counted(&world), [1, 2, 0], "two come before their turn");
+    world.pass(2);
+    world.registry.herald_readings(world.now);
+    world.pass(2);
+    world.report("A", "1", slots(4));
+    assert_eq!(counted(&world), [2, 2, 0]);
+    let refused = |id, report| world.registry.report(key("A", id), report, world.now).unwrap_err();
+    assert_eq!(refused("none", slots(1)), Refused::NotFound);
+    assert!(matches!(refused("1", slots(-1)), Refused::Invalid(_)));
+    let large = Report { gauges: [("g".repeat(1 << 8), 1.0)].into(), ..slots(1) };
+    world.lasting("A", "2");
+    assert_eq!((counted(&world), refused("2", large.clone())), ([2, 2, 2], Refused::Full));
+    let far = world.registry.report_from_peer(key("A", "2"), large.into(), Duration::ZERO, world.now);
+    assert_eq!(far, Err(Refused::Full));
+    assert_eq!(counted(&world), [2, 2, 3], "those of peers are counted where they came from");
 }
 
 #[test]

@@ -5,18 +5,42 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use heureka_model::{
-    Change, ChangeKind, Finite, GaugeRange, InstanceKey, Numbers, Registration, RemovalReason, Report,
-    Selector, Selectors, SetDigest, Status, affinity,
+    Change, ChangeKind, Finite, GaugeRange, Instance, InstanceKey, Numbers, Registration, RemovalReason,
+    Report, Selector, Selectors, SetDigest, Status, affinity,
 };
 use proptest::prelude::*;
 
 use super::support::{GRPC, World, config, key, leased};
 use crate::registry::Tuning;
 use crate::{
-    Best, By, Choice, Config, PreservationMode, Refused, Registry, Seeds, SetOverride, Subset, View,
+    Batch, Best, By, Choice, Config, PreservationMode, Refused, Registry, Seeds, SetOverride, Subset, View,
 };
 
 const APPS: [&str; 2] = ["A", "B"];
+
+#[test]
+fn who_changes_while_it_is_looked_at_is_not_told_as_it_was_not_chosen() {
+    let world = World::new(config(PreservationMode::Off));
+    world.register(leased("A", "1", 90));
+    world.register(leased("A", "2", 90));
+    let statuses = [Status::Up].into();
+    let up = Selectors::new(vec![Selector { statuses, ..Selector::default() }]);
+    let part = Choice::Subset(Subset { key: "client".into(), size: 5, zone: String::new() });
+    let mut view = View::new(&world.registry, up, part).unwrap();
+    let goes_down = || {
+        world.register(Instance { status: Status::Down, ..leased("A", "1", 90) });
+    };
+    let batch = view.poll_beside(&world.registry, 10, world.now, goes_down);
+    let told = |batch: &Batch| -> Vec<_> {
+        let status = |told: &Change| told.registration.as_ref().map(|told| told.status());
+        batch.changes.iter().map(|told| (told.key.id.clone(), status(told))).collect()
+    };
+    assert_eq!(told(&batch), [("2".to_owned(), Some(Status::Up))]);
+    assert!(!batch.at_head, "of 1 it is still to be seen what it is");
+    let batch = view.poll(&world.registry, 10, world.now);
+    assert_eq!((told(&batch), batch.at_head), (vec![], true));
+    assert_eq!(view.digest().unwrap().counts.total(), 1);
+}
 
 /// A client of a view, which believes what it is told.
 pub(super) struct Client {

@@ -11,6 +11,7 @@ use super::choice::Order;
 use super::pools::Room;
 use crate::Registry;
 use crate::readings::Listening;
+use crate::seeded::{Bug, planted};
 use crate::watch::{Start, Subscription, left};
 
 /// Changes taken in at a time.
@@ -87,7 +88,7 @@ impl Pool {
 
     /// Takes reports in; whether that were all.
     fn follow_reports(&self, state: &mut PoolState, registry: &Registry, now: Now) -> bool {
-        if self.listening.is_none() {
+        if self.listening.is_none() || planted(Bug::NumbersUnseen) {
             return true;
         }
         let (news, upto) = registry.news_after(&self.wanted.selectors, state.reports, SHARE);

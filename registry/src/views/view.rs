@@ -84,9 +84,21 @@ impl View {
 
     /// The next changes, at most `max` of them and about 64 KiB; a batch may be empty and not yet `at_head`.
     pub fn poll(&mut self, registry: &Registry, max: usize, now: Now) -> Batch {
+        self.poll_beside(registry, max, now, || {})
+    }
+
+    /// The same; what happens `meanwhile` happens between the look at who is chosen and the look at what they are.
+    pub(crate) fn poll_beside(
+        &mut self,
+        registry: &Registry,
+        max: usize,
+        now: Now,
+        meanwhile: impl FnOnce(),
+    ) -> Batch {
         let pool = Arc::clone(self.place.pool());
         let (changes, revision) = pool.advance(registry, now, |candidates, revision| {
             self.follow(candidates, revision.is_some());
+            meanwhile();
             (self.compare(registry, candidates, max, now), revision)
         });
         let is_first = !self.settled && self.position == 0;

@@ -15,7 +15,7 @@ use super::tally::Tally;
 use crate::Registry;
 use crate::log::{Recent, Told};
 use crate::record::{Life, Record};
-use crate::seeded::{Bug, planted};
+use crate::seeded::{Bug, planted, torn};
 use crate::sync::{AtomicBool, Mutex, Ordering};
 
 /// Keys examined at a time at most, matching or not.
@@ -201,7 +201,8 @@ impl Interest {
             (true, false) if planted(Bug::LeavingUntold) => return None,
             (true, false) => left(&last.new),
         };
-        Some(last.told(kind, || change(kind, last.revision, &last.new, view.cloned())))
+        let view = || view.map(|view| torn(old, view));
+        Some(last.told(kind, || change(kind, last.revision, &last.new, view())))
     }
 
     /// A removal of what was not here is told all the same to a reader who came from another server: it may hold it,

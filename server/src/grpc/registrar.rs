@@ -9,7 +9,7 @@ use heureka_proto::convert::{BorrowedKey, duration, status, status_number, wire_
 use heureka_proto::served::registry_service_server::RegistryService;
 use heureka_proto::{served, v1};
 use heureka_registry::{
-    Beat, Claim, MetadataPatch, Origin, RegisterMode, Registered, Renewed, SetOverride, Writer,
+    Beat, Claim, MetadataPatch, Origin, Refused, RegisterMode, Registered, Renewed, SetOverride, Writer,
 };
 use prost::Message;
 use tonic::{Extensions, Request, Response};
@@ -141,9 +141,11 @@ impl RegistryService for Registrar {
         let mut request = request.into_inner();
         let owned = request.key.take();
         let key = BorrowedKey::required(owned.as_ref()).map_err(Fault::request)?;
-        let (registry, report) = (&self.core.registry, Report::from(request));
-        report.validate(&registry.config().limits).map_err(Fault::request)?;
-        registry.report(key.as_ref(), report, call.now).map_err(Fault::from)?;
+        let registry = &self.core.registry;
+        registry.report(key.as_ref(), Report::from(request), call.now).map_err(|refused| match refused {
+            Refused::Invalid(invalid) => Fault::request(invalid),
+            refused => Fault::from(refused),
+        })?;
         let min_interval = Some(wire_duration(registry.config().report_interval));
         Ok(Response::new(v1::ReportResponse { min_interval }))
     }

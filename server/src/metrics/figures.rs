@@ -105,12 +105,16 @@ fn core() -> Read<Gauge, Stats, f64> {
 }
 
 fn core_counts() -> Read<Counter, Stats, u64> {
+    let reports = |outcome: &'static str| counter!("heureka_reading_reports_total", "outcome" => outcome);
     vec![
         (counter!("heureka_lease_renewals_total"), |stats| stats.renewals),
         (counter!("heureka_lease_expired_total"), |stats| stats.expired),
         (counter!("heureka_registry_registered_after_cancel_total"), |stats| stats.registered_after_cancel),
         (counter!("heureka_registry_stamps_ahead_total"), |stats| stats.stamps_ahead),
         (counter!("heureka_registry_version_collisions_total"), |stats| stats.version_collisions),
+        (reports("accepted"), |stats| stats.reports_accepted),
+        (reports("capped"), |stats| stats.reports_capped),
+        (reports("refused"), |stats| stats.reports_refused),
     ]
 }
 

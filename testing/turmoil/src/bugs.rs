@@ -17,17 +17,23 @@ pub fn name_of(number: u8) -> Option<String> {
 /// Plants a fault in this whole process. False when this build cannot, or there is no such fault.
 #[must_use]
 pub fn arm(number: u8) -> bool {
-    let bug = find(number);
-    plant(bug) && bug.is_some()
+    plant_everywhere(find(number))
 }
 
 /// Takes the planted fault away.
 pub fn disarm() {
-    plant(None);
+    plant_everywhere(None);
 }
 
 fn find(number: u8) -> Option<Bug> {
     Bug::OF_WATCHES.into_iter().find(|bug| *bug as u8 == number)
+}
+
+/// In servers and clients alike, which know nothing of each other. Whether there is one now.
+fn plant_everywhere(bug: Option<Bug>) -> bool {
+    #[cfg(feature = "seeded-bugs")]
+    heureka_client::seeded::plant(bug == Some(Bug::OlderShown));
+    plant(bug) && bug.is_some()
 }
 
 /// Servers that this thread starts from now on keep so many recent changes.

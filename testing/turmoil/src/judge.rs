@@ -9,9 +9,10 @@ use heureka_registry::PreservationMode;
 use crate::ledger::{Book, Ledger, Said, Standing, key, number};
 use crate::plan::{END, FLOCK, Look, Plan};
 use crate::server::{Life, Slot};
+use crate::sights;
 
 /// Instances that a server can show: more than any plan has.
-const ALL: usize = 1_000;
+pub(crate) const ALL: usize = 1_000;
 
 /// Looks at everything once.
 pub(crate) fn end(at: u64, plan: &Plan, slots: &[Slot], book: &Book) {
@@ -28,6 +29,9 @@ pub(crate) fn end(at: u64, plan: &Plan, slots: &[Slot], book: &Book) {
         }
     }
     views(at, plan, &lives[0], &mut book);
+    if !(0..plan.owners.len()).any(|owner| is_forgotten(plan, owner, &book)) {
+        sights::end(at, plan, &lives, &mut book);
+    }
 }
 
 /// What the watchers' streams were like.

@@ -6,9 +6,10 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-use heureka_model::{InstanceKey, Status, Version};
+use heureka_model::{InstanceKey, Report, Status, Version};
 
-use crate::plan::FLOCK;
+use crate::plan::{FLOCK, Plan};
+use crate::scout::Sight;
 
 /// The ledger of a run, shared by all machines: they live in one thread.
 pub(crate) type Book = Rc<RefCell<Ledger>>;
@@ -54,6 +55,10 @@ pub(crate) struct Owner {
     pub(crate) gave_up: Option<u64>,
     /// When a server that answers readers last lacked it.
     pub(crate) lacked: u64,
+    /// How many reports it sent.
+    pub(crate) reports: u64,
+    /// A server took the last of them.
+    pub(crate) is_reported: bool,
 }
 
 /// A removal that a watcher was told of.
@@ -95,6 +100,8 @@ pub(crate) struct Ledger {
     pub(crate) probes: Vec<BTreeMap<InstanceKey, Version>>,
     /// What the watcher of several sets holds of each.
     pub(crate) flock: [BTreeMap<InstanceKey, Version>; FLOCK.len()],
+    /// What those who ask for readings know.
+    pub(crate) scouts: Vec<Sight>,
     /// Removals that were not compared with the servers yet.
     pub(crate) removals: Vec<Removal>,
     pub(crate) events: Vec<Event>,
@@ -102,12 +109,13 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    pub(crate) fn new(owners: usize, watchers: usize, probers: usize) -> Self {
+    pub(crate) fn new(plan: &Plan) -> Self {
         Self {
-            owners: (0..owners).map(|_| Owner::new()).collect(),
-            views: vec![BTreeMap::new(); watchers],
-            probes: vec![BTreeMap::new(); probers],
+            owners: plan.owners.iter().map(|_| Owner::new()).collect(),
+            views: vec![BTreeMap::new(); plan.watchers.len()],
+            probes: vec![BTreeMap::new(); plan.probers.len()],
             flock: Default::default(),
+            scouts: vec![Sight::default(); plan.scouts.len()],
             removals: Vec::new(),
             events: Vec::new(),
             breaches: Vec::new(),
@@ -149,7 +157,16 @@ impl Ledger {
 
 impl Owner {
     fn new() -> Self {
-        Self { standing: Standing::Unborn, since: 0, content: 0, said: None, gave_up: None, lacked: 0 }
+        Self {
+            standing: Standing::Unborn,
+            since: 0,
+            content: 0,
+            said: None,
+            gave_up: None,
+            lacked: 0,
+            reports: 0,
+            is_reported: false,
+        }
     }
 
     /// Whether it has been registered and kept so for at least so long, as far as it was told.
@@ -183,6 +200,16 @@ impl fmt::Display for Event {
 /// Key of an instance by its number.
 pub(crate) fn key(number: usize) -> InstanceKey {
     InstanceKey { namespace: String::new(), app: format!("APP{}", number % APPS), id: format!("k{number}") }
+}
+
+/// The report of an owner that has this number among its own: no other one is the same.
+pub(crate) fn report(owner: usize, number: u64) -> Report {
+    let draw = (number << 8 | owner as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+    let gauges = [("load", (draw % 100) as f64), ("number", number as f64)];
+    Report {
+        available: [("slots".to_owned(), (draw / 100 % 9) as i64)].into(),
+        gauges: gauges.map(|(name, value)| (name.to_owned(), value)).into(),
+    }
 }
 
 /// Number of an instance by its key.

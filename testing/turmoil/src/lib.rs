@@ -7,8 +7,9 @@
 //!
 //! ```text
 //! seed ──> plan: faults, owners, watchers ──> world: turmoil's steps ──> observe: every server, ten times a second
-//!                                               │ server, native, eureka, watcher
-//!                                               └──> judge: servers, owners' ledger, watchers' views and streams
+//!                                               │ server, native, eureka, watcher, scout
+//!                                               └──> judge: servers, owners' ledger, watchers' views and streams;
+//!                                                    sights: reports, readings and views of a choice
 //! ```
 //!
 //! A seed says what is done and what goes wrong, and when. It does not say everything: runtimes, maps and the client
@@ -29,7 +30,9 @@ mod observe;
 mod panics;
 pub mod plan;
 mod prober;
+mod scout;
 mod server;
+mod sights;
 mod watcher;
 mod world;
 

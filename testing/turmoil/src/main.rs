@@ -169,6 +169,7 @@ fn print_plan(plan: &Plan) {
         probers,
         caches,
         flock,
+        scouts,
         ring,
         faults,
     } = plan;
@@ -180,6 +181,7 @@ fn print_plan(plan: &Plan) {
     probers.iter().enumerate().for_each(|(number, prober)| println!("  p{number} {prober:?}"));
     caches.iter().enumerate().for_each(|(number, cache)| println!("  c{number} {cache:?}"));
     println!("  f {flock:?}");
+    scouts.iter().enumerate().for_each(|(number, scout)| println!("  s{number} {scout:?}"));
     faults.iter().for_each(|fault| println!("  {:>6} to {:>6} {:?}", fault.from, fault.until, fault.trouble));
 }
 

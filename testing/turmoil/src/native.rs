@@ -6,11 +6,11 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use heureka_client::{Lease, LeaseState, Settings};
 use heureka_history::Recorder;
-use heureka_model::{Instance, LeaseTerms, Metadata, Port, Status};
+use heureka_model::{Capacity, Instance, LeaseTerms, Metadata, Port, Status};
 
-use crate::ledger::{Book, Said, Standing, key, now, until};
+use crate::ledger::{Book, Said, Standing, key, now, report, until};
 use crate::net::{self, Native};
-use crate::plan::{Act, OwnerPlan, Plan};
+use crate::plan::{Act, OwnerPlan, Plan, REPORTED};
 
 /// One process of an owner.
 struct Process {
@@ -37,7 +37,7 @@ impl Process {
         let mut lease = self.register().await?;
         let begun = now();
         for (at, act) in owner.acts.iter().filter(|(at, _)| *at >= begun) {
-            until(*at).await;
+            self.report(&lease, owner.reports, *at).await;
             match *act {
                 Act::Update => {
                     // The old lease must not register its own content again.
@@ -50,16 +50,39 @@ impl Process {
                 }
                 Act::Leave(back) => {
                     self.leave(&lease).await;
-                    let Some(away) = back else { break };
+                    let Some(away) = back else { return std::future::pending().await };
                     tokio::time::sleep(Duration::from_millis(away)).await;
                     self.book.borrow_mut().stands(now(), self.number, Standing::Coming);
                     lease = self.register().await?;
                 }
             }
         }
+        self.report(&lease, owner.reports, REPORTED).await;
         // Dropped, the lease would end.
         let _kept = lease;
         std::future::pending().await
+    }
+
+    /// Reports until that time, a moment after each answer.
+    async fn report(&self, lease: &Lease, every: u64, end: u64) {
+        let pause = Duration::from_millis(every);
+        while now() + every < end {
+            tokio::time::sleep(pause).await;
+            let number = self.numbered();
+            let left = Duration::from_millis(end.saturating_sub(now()));
+            let answer = tokio::time::timeout(left, lease.report(report(self.number, number))).await;
+            let mut book = self.book.borrow_mut();
+            book.owners[self.number].is_reported = answer.is_ok_and(|answer| answer.is_ok());
+        }
+        until(end).await;
+    }
+
+    /// The number of the next report.
+    fn numbered(&self) -> u64 {
+        let mut book = self.book.borrow_mut();
+        let owner = &mut book.owners[self.number];
+        (owner.reports, owner.is_reported) = (owner.reports + 1, false);
+        owner.reports
     }
 
     async fn register(&self) -> turmoil::Result<Lease> {
@@ -119,6 +142,7 @@ impl Process {
             host_name: format!("h{}", self.number),
             port,
             metadata: self.metadata(content),
+            capacity: Capacity { total: [("slots".to_owned(), 8)].into(), ..Capacity::default() },
             lease: LeaseTerms::clamped(self.lease / 3, self.lease),
             ..Instance::new(key(self.number))
         }

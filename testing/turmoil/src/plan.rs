@@ -3,7 +3,7 @@
 mod eyes;
 mod faults;
 
-pub use eyes::{CALM, CachePlan, FLOCK, Look, ProberPlan, WatcherPlan};
+pub use eyes::{CALM, CachePlan, Chosen, FLOCK, Look, ProberPlan, ScoutPlan, WatcherPlan};
 pub use faults::{Fault, Trouble};
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -20,10 +20,14 @@ pub const SERVERS: usize = 3;
 pub const HEALED: u64 = 65_000;
 /// The end, in virtual milliseconds.
 pub const END: u64 = 120_000;
+/// Owners report nothing after this, in virtual milliseconds.
+pub const REPORTED: u64 = 112_000;
 /// Owners do nothing new after this, so that what they did last has time to be everywhere.
 const LAST_ACT: u64 = 90_000;
 /// Watchers of a run that speak the wire themselves.
 const PROBERS: usize = 3;
+/// Watchers of a run that ask for readings, of everything or of a choice.
+const SCOUTS: usize = 3;
 /// Length of leases, in seconds, where all servers die at once.
 const LONG_LEASE: u64 = 24;
 /// Time between two acts of one owner.
@@ -44,6 +48,8 @@ pub enum Machine {
     Cache(usize),
     /// A watcher of several sets.
     Flock,
+    /// A watcher that asks for readings.
+    Scout(usize),
 }
 
 /// How an owner speaks.
@@ -77,6 +83,8 @@ pub struct OwnerPlan {
     pub servers: Vec<usize>,
     /// What it does, and when.
     pub acts: Vec<(u64, Act)>,
+    /// Milliseconds between two of its reports; Eureka clients have none.
+    pub reports: u64,
 }
 
 /// A run.
@@ -104,6 +112,8 @@ pub struct Plan {
     pub caches: Vec<CachePlan>,
     /// Who looks at several sets on one stream.
     pub flock: CachePlan,
+    /// Who asks for readings.
+    pub scouts: Vec<ScoutPlan>,
     /// Changes that a server's ring holds, where faults can be planted; as many as always otherwise.
     pub ring: Option<usize>,
     /// What goes wrong, in the order in which it begins.
@@ -121,6 +131,7 @@ impl Machine {
             Self::Prober(number) => (3, number),
             Self::Cache(number) => (4, number),
             Self::Flock => (5, 0),
+            Self::Scout(number) => (6, number),
         };
         Ipv4Addr::new(10, 0, net, number as u8 + 1).into()
     }
@@ -135,6 +146,7 @@ impl std::fmt::Display for Machine {
             Self::Prober(number) => write!(f, "p{number}"),
             Self::Cache(number) => write!(f, "c{number}"),
             Self::Flock => f.write_str("f"),
+            Self::Scout(number) => write!(f, "s{number}"),
         }
     }
 }
@@ -185,6 +197,7 @@ impl Plan {
             probers,
             caches: vec![eyes::cache(dice)],
             flock: eyes::cache(dice),
+            scouts: (0..SCOUTS).map(|_| eyes::scout(dice)).collect(),
             ring: dice.random_bool(0.5).then(|| dice.random_range(3..12)),
             faults: Vec::new(),
         };
@@ -209,7 +222,9 @@ impl Plan {
         let watchers = (0..self.watchers.len()).map(Machine::Watcher);
         let probers = (0..self.probers.len()).map(Machine::Prober);
         let caches = (0..self.caches.len()).map(Machine::Cache);
-        servers.chain(owners).chain(watchers).chain(probers).chain(caches).chain([Machine::Flock])
+        let scouts = (0..self.scouts.len()).map(Machine::Scout);
+        let eyes = watchers.chain(probers).chain(caches).chain([Machine::Flock]).chain(scouts);
+        servers.chain(owners).chain(eyes)
     }
 
     /// Every pair of machines that talk to each other, servers first.
@@ -238,7 +253,7 @@ fn owner(number: usize, dice: &mut SmallRng) -> OwnerPlan {
         }
         at += dice.random_range(ACTS_APART);
     }
-    OwnerPlan { kind, begins, servers: known(dice), acts }
+    OwnerPlan { kind, begins, servers: known(dice), acts, reports: dice.random_range(200..3_000) }
 }
 
 fn act(kind: Kind, at: u64, dice: &mut SmallRng) -> Act {

@@ -44,6 +44,8 @@ struct Prober {
     server: usize,
     stalls: VecDeque<(u64, u64)>,
     leaves: VecDeque<(u64, u64)>,
+    /// It goes on where it was.
+    returns: bool,
     /// What was told up to the last mark, and its token.
     marked: (Set, Bytes),
     held: Set,
@@ -72,6 +74,7 @@ pub(crate) async fn probe(
         book,
         recorder,
         server: 0,
+        returns: false,
         stalls,
         leaves,
         marked: Default::default(),
@@ -85,7 +88,9 @@ pub(crate) async fn probe(
             Err(status) => prober.refused(&status),
         };
         sleep(away).await;
-        prober.server = (prober.server + 1) % prober.plan.servers.len();
+        if !std::mem::take(&mut prober.returns) {
+            prober.server = (prober.server + 1) % prober.plan.servers.len();
+        }
     }
 }
 
@@ -102,6 +107,10 @@ impl Prober {
         let mut stream = answer.map_err(|_| Status::unavailable("no answer"))??.into_inner();
         loop {
             if let Some(away) = due(&mut self.leaves) {
+                self.returns = self.plan.returns;
+                if self.returns {
+                    self.marked = Default::default();
+                }
                 return Ok(away);
             }
             if let Some(lasts) = due(&mut self.stalls) {

@@ -14,7 +14,7 @@ use crate::observe::Observer;
 use crate::panics;
 use crate::plan::{END, Fault, Kind, Machine, Plan, SERVERS, Trouble};
 use crate::server::{self, Slot};
-use crate::{cache, eureka, flock, native, prober, watcher};
+use crate::{cache, eureka, flock, native, prober, scout, watcher};
 
 /// What virtual time moves by.
 const TICK: Duration = Duration::from_millis(10);
@@ -119,6 +119,12 @@ impl World<'_> {
             let (plan, book, recorder) = (self.plan.clone(), self.book.clone(), self.recorder.clone());
             self.sim.host(Machine::Cache(number).address(), move || {
                 cache::keep(plan.clone(), number, book.clone(), recorder.clone())
+            });
+        }
+        for number in 0..self.plan.scouts.len() {
+            let (plan, book) = (self.plan.clone(), self.book.clone());
+            self.sim.host(Machine::Scout(number).address(), move || {
+                scout::look(plan.clone(), number, book.clone())
             });
         }
     }
@@ -229,7 +235,7 @@ impl World<'_> {
 }
 
 fn ledger(plan: &Plan) -> Ledger {
-    Ledger::new(plan.owners.len(), plan.watchers.len(), plan.probers.len())
+    Ledger::new(plan)
 }
 
 /// Begins and ends of faults, the last one first.

@@ -53,8 +53,36 @@ pub struct ProberPlan {
     pub pause: u64,
     /// When it stops reading, and for how long.
     pub stalls: Vec<(u64, u64)>,
-    /// When it lets go of its stream, and for how long it stays away before it goes to another server.
+    /// When it lets go of its stream, and for how long it stays away before it goes on.
     pub leaves: Vec<(u64, u64)>,
+    /// Whether it then comes back to the same server without its token, and not to another one with it.
+    pub returns: bool,
+}
+
+/// A watcher that asks for readings.
+#[derive(Clone, Debug)]
+pub struct ScoutPlan {
+    /// Servers that it knows.
+    pub servers: Vec<usize>,
+    /// When it begins.
+    pub begins: u64,
+    /// Whom it watches.
+    pub chosen: Chosen,
+}
+
+/// Of all that there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chosen {
+    /// All.
+    All,
+    /// Who has some slots free.
+    Free,
+    /// Whose load is neither low nor high.
+    Busy,
+    /// Those with the lowest load.
+    Best,
+    /// A part that is its own.
+    Part,
 }
 
 /// What one watcher of several sets looks at.
@@ -115,7 +143,19 @@ pub(super) fn prober(ballast: usize, dice: &mut SmallRng) -> ProberPlan {
         pause: if dice.random_bool(0.5) { dice.random_range(0..1_500) } else { 0 },
         stalls,
         leaves,
+        returns: dice.random_bool(0.3),
     }
+}
+
+pub(super) fn scout(dice: &mut SmallRng) -> ScoutPlan {
+    let chosen = match dice.random_range(0..5) {
+        0 => Chosen::All,
+        1 => Chosen::Free,
+        2 => Chosen::Busy,
+        3 => Chosen::Best,
+        _ => Chosen::Part,
+    };
+    ScoutPlan { servers: known(dice), begins: dice.random_range(0..20_000), chosen }
 }
 
 pub(super) fn cache(dice: &mut SmallRng) -> CachePlan {
