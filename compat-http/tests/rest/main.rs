@@ -5,6 +5,7 @@
 mod batches;
 mod contract;
 mod deviations;
+mod differential;
 mod documents;
 mod field_cases;
 mod hostile;
