@@ -16,5 +16,6 @@ mod outbox;
 mod readers;
 mod replay;
 mod support;
+mod surface;
 mod vectors;
 mod wire;

@@ -141,8 +141,9 @@ def nobody_is_told_406(d, c):
 def roots_and_slashes(d, c):
     path = c.step.path.partition("?")[0]
     slashes = "//" in path[1:] and c.codes in ((404, 200), (404, 204), (404, 405))
+    versions = re.match(r"/eureka/(v1|V2)/", path) and c.codes == (404, 200)
     odd = path.startswith("/eureka/v2x/") and c.codes == (200, 404)
-    return d.kind == "status" and (slashes or odd)
+    return d.kind == "status" and (slashes or odd or versions)
 
 
 @entry("D4", registry=True)
@@ -311,8 +312,9 @@ def junk_numbers(d, c):
 
 @entry("D25", registry=True)
 def unknown_objects(d, c):
-    inner = re.search(rb'\{"instance":\{.*"\w*":\{"(instanceId|hostName|app|ipAddr)"', c.body)
-    return inner and c.codes in ((204, 400), (400, 204)) and d.kind in ("status", "registry")
+    lifted = re.search(rb'\{"instance":\{.*"\w*":\{"(instanceId|hostName|app|ipAddr)"', c.body)
+    unknown = any(isinstance(value, dict) and name == "unknown" for name, value in c.instance().items())
+    return (lifted or unknown) and c.codes in ((204, 400), (400, 204)) and d.kind in ("status", "registry")
 
 
 @entry("D26", registry=True)
@@ -460,3 +462,13 @@ def a_newer_stamp_alone_is_no_change(d, c):
     clocks = ("lastDirtyTimestamp", "actionType", "lastUpdatedTimestamp")
     same = {k: v for k, v in c.was(d, 1).items() if k not in clocks} == {k: v for k, v in c.now(d, 1).items() if k not in clocks}
     return same and bare(d.theirs).isdigit() and d.ours == c.was(d, 1).get("lastDirtyTimestamp")
+
+
+@entry("D54")
+def the_server_tells_of_itself(d, c):
+    path = c.step.path.partition("?")[0].rstrip("/")
+    if path.endswith("/serverinfo/statusoverrides"):
+        return d.kind == "status" and c.codes in ((404, 200), (404, 405))
+    if not path.endswith("/eureka/status"):
+        return False
+    return (d.kind == "status" and c.codes == (500, 200)) or (d.kind == "body" and c.codes == (200, 200))

@@ -310,6 +310,7 @@ def tour():
     yield "paths", list(_paths())
     yield "verbs", list(_verbs())
     yield "batches", list(_batches())
+    yield "peers", list(_peers())
     for owner in STATUSES:
         yield f"overrides-{owner}", list(_overrides(owner))
     yield "hazards", list(_hazards())
@@ -508,6 +509,33 @@ def _overrides(owner):
             yield Step(what, "DELETE", place + (f"?value={value}" if value else ""), (), None, app, one)
         yield Step("beat", "PUT", path_of(app, one), (), b"", app, one)
         yield cancel(app, one)
+    yield Step("read", "GET", "/eureka/apps/delta", FORMS[0])
+
+
+def _peers():
+    """What another server says beside what clients do here."""
+    app = "ZZTAG-PEERS"
+
+    def copy(one, headers, **members):
+        return register(app, bodies.plain(app, one, **members), headers=(JSON_BODY, *headers))
+
+    for number, headers in enumerate(((PEER,), ())):
+        # A copy of what a metadata call here has changed since, and one of what was cancelled here.
+        one = f"zztag-{number}"
+        yield copy(one, ())
+        for value in "abc":
+            yield Step("metadata", "PUT", path_of(app, one, f"/metadata?k={value}"), (), b"", app, one)
+        yield copy(one, headers, vipAddress="zztag-other")
+        yield copy(one, headers, lastDirtyTimestamp="2000", vipAddress="zztag-third")
+        yield cancel(app, one)
+        yield copy(one, headers, lastDirtyTimestamp="2000")
+        yield cancel(app, one, (PEER,))
+    for number, stamp in enumerate((999, 1000, 1001)):
+        one = f"zztag-u{number}"
+        yield copy(one, (), status="UNKNOWN")
+        yield Step("beat", "PUT", path_of(app, one, f"?lastDirtyTimestamp={stamp}"), (PEER,), b"", app, one)
+        yield copy(one, (), status="UNKNOWN")
+        yield batch([{"appName": app, "id": one, "action": "Heartbeat", "lastDirtyTimestamp": stamp, "status": "UP"}])
 
 
 def _hazards():

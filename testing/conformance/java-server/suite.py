@@ -213,7 +213,7 @@ def main():
     parser.add_argument("binary")
     parser.add_argument("work")
     parser.add_argument("versions", nargs="+", metavar="VERSION=JAR")
-    parser.add_argument("--steps", type=int, default=6500, help="at least so many for each version")
+    parser.add_argument("--steps", type=int, default=10000, help="at least so many for each version")
     parser.add_argument("--seed", type=int, help="only this history")
     parser.add_argument("--history", help="only parts of the tour whose names begin so")
     parser.add_argument("--survey", action="store_true", help="list every difference once instead of ending at the first")
