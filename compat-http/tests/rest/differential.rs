@@ -77,3 +77,14 @@ async fn a_peer_that_tells_the_status_that_is_shown_sets_no_override() {
         assert_eq!((&found["status"], &found["overriddenStatus"]), (&told.into(), &held.into()));
     }
 }
+
+#[tokio::test]
+async fn a_status_call_of_what_is_shown_sets_no_override() {
+    for status in ["UP", "DOWN", "STARTING", "OUT_OF_SERVICE"] {
+        let server = Server::new();
+        server.register(&Draft::new("A", "1", status, 1)).await;
+        server.put(&format!("/A/1/status?value={status}")).await.assert_quiet(200);
+        let found = server.instance("A", "1").await;
+        assert_eq!((&found["status"], &found["overriddenStatus"]), (&status.into(), &"UNKNOWN".into()));
+    }
+}

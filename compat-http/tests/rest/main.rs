@@ -13,6 +13,7 @@ mod lists;
 mod merges;
 mod mirrors;
 mod outbox;
+mod page;
 mod readers;
 mod replay;
 mod support;

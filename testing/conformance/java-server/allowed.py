@@ -164,7 +164,7 @@ def bare_ports(d, c):
     for port in (c.instance().get(name) for name in ("port", "securePort")):
         if isinstance(port, (int, str)) or (isinstance(port, dict) and set(port) - {"$", "@enabled"}):
             return True
-    return any((port.text or "").strip() != (port.text or "") for name in ("port", "securePort") for port in c.element().iter(name))
+    return any(not (port.text or "").isdigit() for name in ("port", "securePort") for port in c.element().iter(name))
 
 
 @entry("D7", registry=True)
@@ -378,7 +378,7 @@ def group_in_upper_case(d, c):
 
 @entry("D41")
 def allow_of_odd_verbs(d, c):
-    return d.place == "Allow" and c.step.verb == "TRACE"
+    return c.step.verb == "TRACE" and (d.place == "Allow" or c.codes == (405, 404))
 
 
 @entry("D42", registry=True)
@@ -472,3 +472,12 @@ def the_server_tells_of_itself(d, c):
     if not path.endswith("/eureka/status"):
         return False
     return (d.kind == "status" and c.codes == (500, 200)) or (d.kind == "body" and c.codes == (200, 200))
+
+
+@entry("D55")
+def records_in_answers_are_of_their_item(d, c):
+    found = re.match(r"/responseList\[(\d+)\]/responseEntity/", d.place)
+    if not found or d.kind != "body":
+        return False
+    place = int(found.group(1))
+    return any(item.get("id") == items(c)[place].get("id") for item in items(c)[place + 1:])

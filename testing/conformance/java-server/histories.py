@@ -530,6 +530,9 @@ def _peers():
         yield cancel(app, one)
         yield copy(one, headers, lastDirtyTimestamp="2000")
         yield cancel(app, one, (PEER,))
+    yield copy("zztag-c", ())
+    older = {"appName": app, "id": "zztag-c", "lastDirtyTimestamp": 999, "status": "UP"}
+    yield batch([{**older, "action": "Heartbeat"}, {**older, "action": "StatusUpdate", "status": "DOWN"}, {**older, "action": "Cancel"}])
     for number, stamp in enumerate((999, 1000, 1001)):
         one = f"zztag-u{number}"
         yield copy(one, (), status="UNKNOWN")
