@@ -9,6 +9,8 @@ use std::time::Duration;
 use heureka_registry::Registry;
 use parking_lot::RwLock;
 
+use crate::about::About;
+
 /// Settings of the Eureka surface. Defaults are the product's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -32,6 +34,8 @@ pub struct Config {
     pub batch_items_max: usize,
     /// Copies of other regions, for callers that ask for some.
     pub regions: Regions,
+    /// What the server says of itself.
+    pub about: About,
     /// Longest time that a write waits until another server of the cluster has it.
     pub ack_wait: Duration,
     /// Bytes of encoded answers kept for the next reader. What does not fit is encoded for each reader anew. As much
@@ -95,6 +99,7 @@ impl Default for Config {
             batch_decoded_max: 8 << 20,
             batch_items_max: 1000,
             regions: Regions::default(),
+            about: About::default(),
             ack_wait: Duration::from_millis(50),
             cache_max_bytes: 64 << 20,
             cache_min_interval: None,

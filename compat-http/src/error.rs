@@ -10,6 +10,7 @@ use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 
 use crate::config::SyncingStatus;
+use crate::tag::Tag;
 
 /// A refusal. Its text becomes the body of a 400, 403, 413, 415 or 429.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +53,12 @@ pub(crate) enum Error {
         /// Bytes taken.
         limit: usize,
     },
+    /// Auto scaling groups are Amazon's, and the original knows them there only.
+    #[error("asg: this server knows no auto scaling groups")]
+    NoScalingGroups,
+    /// The caller holds what it asks for.
+    #[error("not modified")]
+    Held(Tag),
     /// The caller is no trusted peer.
     #[error("only a peer may send this, and the address {0} is not in peer.trusted")]
     NoPeer(String),
@@ -79,9 +86,13 @@ impl Error {
         match self {
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed(_) => StatusCode::METHOD_NOT_ALLOWED,
-            Self::Path(_) | Self::Body(_) | Self::Invalid(_) | Self::Missing(_) | Self::Mismatched { .. } => {
-                StatusCode::BAD_REQUEST
-            }
+            Self::Held(_) => StatusCode::NOT_MODIFIED,
+            Self::Path(_)
+            | Self::Body(_)
+            | Self::Invalid(_)
+            | Self::Missing(_)
+            | Self::Mismatched { .. }
+            | Self::NoScalingGroups => StatusCode::BAD_REQUEST,
             Self::MediaType | Self::ContentEncoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::NoPeer(_) | Self::Syncing(SyncingStatus::Forbidden) => StatusCode::FORBIDDEN,
@@ -107,6 +118,11 @@ impl Error {
             Self::MethodNotAllowed(allowed) => {
                 let mut answer = empty(status);
                 answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+                answer
+            }
+            Self::Held(tag) => {
+                let mut answer = empty(status);
+                tag.mark(&mut answer);
                 answer
             }
             Self::Busy => retried(status, "5"),

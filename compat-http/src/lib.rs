@@ -1,6 +1,6 @@
 //! The Eureka REST surface over the same registry that the native contract serves.
 //!
-//! | verb and path, below each of `/eureka`, `/eureka/v2`, `/v2` and `/` | meaning |
+//! | verb and path, below `/eureka` and `/`, with `/v1` or `/v2` behind them or without | meaning |
 //! |---|---|
 //! | `GET apps` | everything |
 //! | `GET apps/delta` | what changed within the last minutes |
@@ -15,10 +15,14 @@
 //! | `GET instances/{id}` | an instance by its id alone |
 //! | `GET vips/{vip}`, `GET svips/{vip}` | the instances behind a virtual address |
 //! | `POST peerreplication/batch` | what another server was told |
+//! | `GET status` | the server itself |
+//! | `GET serverinfo/statusoverrides` | the operator's statuses of all instances |
+//! | `PUT asg/{name}/status?value=` | refused: scaling groups are known on Amazon only |
 //!
 //! What differs from the original, and why, is in `docs/eureka-compat.md`. This crate opens no socket, reads no
 //! clock and checks no credentials; whoever serves the router does.
 
+mod about;
 mod body;
 mod budget;
 mod cache;
@@ -28,6 +32,7 @@ mod intake;
 mod negotiate;
 pub mod peer;
 mod routes;
+mod tag;
 mod telemetry;
 mod wire;
 
@@ -37,6 +42,7 @@ use axum::Router;
 use heureka_model::{Clock, Registration};
 use heureka_registry::Registry;
 
+pub use about::{About, Replica, ServerStatus};
 pub use config::{Config, Gate, PeerAddresses, Regions, RemoteAddr, SyncingStatus};
 pub use routes::FORWARDING;
 

@@ -4,6 +4,7 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
 
 use crate::error::Error;
+use crate::routes::path::Version;
 
 /// Document format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,6 +22,8 @@ pub(crate) enum Shape {
     Full,
     /// What `X-Eureka-Accept: compact` asks for.
     Compact,
+    /// Everything, with the statuses of the first version of the surface. Only in XML.
+    FirstVersion,
 }
 
 impl Format {
@@ -64,12 +67,17 @@ impl Format {
 }
 
 impl Shape {
-    /// The shape that `X-Eureka-Accept` asks for; full unless it says compact.
-    pub(crate) fn accepted(headers: &HeaderMap) -> Self {
+    /// The shape of lists: compact where `X-Eureka-Accept` says so.
+    pub(crate) fn accepted(headers: &HeaderMap, format: Format, version: Version) -> Self {
         match headers.get("x-eureka-accept") {
             Some(value) if value.as_bytes().eq_ignore_ascii_case(b"compact") => Self::Compact,
-            _ => Self::Full,
+            _ => Self::whole(format, version),
         }
+    }
+
+    /// The shape of a single instance, which nobody gets in the compact one.
+    pub(crate) fn whole(format: Format, version: Version) -> Self {
+        if format == Format::Xml && version == Version::V1 { Self::FirstVersion } else { Self::Full }
     }
 }
 

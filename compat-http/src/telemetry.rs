@@ -7,8 +7,22 @@ use metrics::{Counter, counter};
 use crate::error::Error;
 use crate::routes::path::Resource;
 
-const ROUTES: [&str; 11] =
-    ["none", "apps", "delta", "app", "instance", "status", "metadata", "instances", "vips", "svips", "batch"];
+const ROUTES: [&str; 14] = [
+    "none",
+    "apps",
+    "delta",
+    "app",
+    "instance",
+    "status",
+    "metadata",
+    "instances",
+    "vips",
+    "svips",
+    "batch",
+    "asg",
+    "server",
+    "overrides",
+];
 const CODES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// Counters of requests and of ignored claims.
@@ -75,5 +89,8 @@ fn route_of(resource: &Resource<'_>) -> usize {
         Resource::Vip(_) => 8,
         Resource::SecureVip(_) => 9,
         Resource::Batch => 10,
+        Resource::ScalingGroup => 11,
+        Resource::ServerStatus => 12,
+        Resource::StatusOverrides => 13,
     }
 }

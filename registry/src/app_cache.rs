@@ -66,6 +66,12 @@ impl AppMark {
         Self { app, revision }
     }
 
+    /// Revision of the application's last change.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
     /// Whether nothing has changed since. An application of which nothing is known any more, and which came back as
     /// another, has changed when its last instance went.
     fn is_current(&self) -> bool {

@@ -23,7 +23,7 @@ impl Registry {
     /// counts once the key comes.
     ///
     /// # Errors
-    /// [`Refused::NotFound`], also over REST for an instance whose owner reported UNKNOWN;
+    /// [`Refused::NotFound`], also over REST for an instance whose owner reported UNKNOWN, unless this reports a status;
     /// [`Refused::Outdated`] when the caller knows a newer record, with the lease renewed all the same;
     /// [`Refused::Conflict`] when a peer knows an older one.
     pub fn renew(
@@ -37,7 +37,7 @@ impl Registry {
         let hash = self.index.hash(key);
         let renewed = self.index.read(hash, |slots| {
             let slot = slots.iter().find(|slot| self.slots.lease(*slot).belongs_to(hash.fingerprint));
-            slot.map(|slot| self.beat(slot, hash, beat, origin, now))
+            slot.map(|slot| self.beat(slot, hash, beat, status.is_some(), origin, now))
         });
         let Some(renewed) = renewed else { return self.renew_unknown(key, hash, origin, now) };
         let renewed = renewed?;
@@ -68,12 +68,13 @@ impl Registry {
         slot: u32,
         hash: KeyHash,
         beat: Beat,
+        tells_status: bool,
         origin: &Origin,
         now: Now,
     ) -> Result<Renewed, Refused> {
         let lease = self.slots.lease(slot);
         let view = lease.view().ok_or(Refused::NotFound)?;
-        if view.is_unknown() && origin.is_rest() {
+        if view.is_unknown() && origin.is_rest() && !tells_status {
             return Err(Refused::NotFound);
         }
         if !self.renew_slot(slot, hash, origin, now) {

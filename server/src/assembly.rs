@@ -9,6 +9,7 @@ use heureka_compat_http::Gate;
 use heureka_registry::Registry;
 use heureka_registry::replication::{self, Replicator};
 
+use crate::about::about;
 use crate::app::App;
 use crate::config::{Config, bytes_of};
 use crate::drain::{self, Ending};
@@ -217,6 +218,8 @@ impl Parts {
         let abroad = Abroad::new(&self.config.eureka, *seeds, clock);
         config.regions = abroad.readers();
         let life = self.life.clone();
+        let identity = self.peers.replicator().identity();
+        config.about = about(identity, self.cluster.known.clone(), life.clone(), clock.clone());
         let gate = Gate::new(move || life.serves_readers());
         let rest = heureka_compat_http::gated(self.core.clone(), clock.clone(), config, gate);
         (rest, Eureka::start(&self.config.eureka, abroad, &deps))

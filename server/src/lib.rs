@@ -4,6 +4,7 @@
 //! server on a free port under a clock of its own. It reads no environment, sets nothing global and prints
 //! nothing; the `heureka` binary does those.
 
+mod about;
 mod app;
 pub mod args;
 mod assembly;

@@ -34,7 +34,8 @@ const INLINE_MAX: usize = 1 << 20;
 /// Registries up to this size are encoded anew as often as they change.
 const SMALL_REGISTRY: u32 = 10_000;
 const LARGE_REGISTRY_INTERVAL: Duration = Duration::from_millis(100);
-const SLOTS: usize = 8;
+/// Two lists, each in JSON and XML, full and compact, and in XML of the first version.
+const SLOTS: usize = 10;
 
 /// Form of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,6 +63,15 @@ pub(crate) struct Cache {
     slots: [Slot; SLOTS],
     /// Counts uses, to tell which slot was used last.
     uses: AtomicU64,
+}
+
+/// A list on its way out.
+pub(crate) struct Listed {
+    pub(crate) body: Body,
+    /// Its length, unless it is encoded while it is sent.
+    pub(crate) length: Option<u64>,
+    /// A number that grows whenever the list says something else. The list may say more than this number.
+    pub(crate) number: u64,
 }
 
 #[derive(Default)]
@@ -101,22 +111,29 @@ impl Cache {
         }
     }
 
-    /// A body of the list, and its length unless it is encoded while it is sent.
+    /// The list as it is.
     ///
     /// # Errors
     /// `Unavailable` when the server is going down, `Busy` when too many read a list that is too large to be kept.
-    pub(crate) async fn body(
+    pub(crate) async fn list(
         self: &Arc<Self>,
         scope: Scope,
         kind: Kind,
         gzip: bool,
-    ) -> Result<(Body, Option<u64>), Error> {
+    ) -> Result<Listed, Error> {
+        let head = self.registry.head();
         let Some(answer) = self.answer(scope, kind, gzip).await? else {
             let source = (Arc::clone(&self.registry), Arc::clone(&self.clock));
-            return Ok((stream::body(source, &self.budget, kind, gzip)?, None));
+            let body = stream::body(source, &self.budget, kind, gzip)?;
+            return Ok(Listed { body, length: None, number: head });
+        };
+        let number = match scope {
+            Scope::Full => answer.list.revision,
+            // What leaves the window changes a delta as well.
+            Scope::Delta => answer.list.version,
         };
         let (body, length) = answer.document.body(gzip);
-        Ok((body, Some(length)))
+        Ok(Listed { body, length: Some(length), number })
     }
 
     /// The answer of this moment; nothing when it is too large to be kept.
@@ -147,10 +164,14 @@ impl Cache {
     }
 
     fn slot(&self, scope: Scope, kind: Kind) -> &Slot {
-        let bit = |set: bool, weight: usize| if set { weight } else { 0 };
-        let place = bit(scope == Scope::Delta, 4)
-            + bit(kind.format == Format::Xml, 2)
-            + bit(kind.shape == Shape::Compact, 1);
+        let form = match (kind.format, kind.shape) {
+            (Format::Json, Shape::Full | Shape::FirstVersion) => 0,
+            (Format::Json, Shape::Compact) => 1,
+            (Format::Xml, Shape::Full) => 2,
+            (Format::Xml, Shape::Compact) => 3,
+            (Format::Xml, Shape::FirstVersion) => 4,
+        };
+        let place = if scope == Scope::Delta { form + SLOTS / 2 } else { form };
         &self.slots[place]
     }
 

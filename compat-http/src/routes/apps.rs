@@ -26,14 +26,22 @@ pub(super) async fn one(app: &App, parts: &Parts, name: &str) -> Answer {
     let kind = kind(parts);
     let now = app.now();
     let key = (canonical_app(name).into_owned(), kind);
-    if let Some(content) = app.applications.current(&key, now.mono) {
-        return Ok(content_answer(content, kind.format));
-    }
     // Taken before the instances are read.
     let mark = app.registry.app_mark("", &key.0).ok_or(Error::NotFound)?;
-    let content = encoded(app, &key.0, kind, now).await?;
-    app.applications.keep(key, mark, content.clone(), content.len(), now.mono);
-    Ok(content_answer(content, kind.format))
+    let tag = app.tag(mark.revision(), kind);
+    let content = match app.applications.current(&key, now.mono) {
+        Some(content) => content,
+        None => {
+            let content = encoded(app, &key.0, kind, now).await?;
+            app.applications.keep(key, mark, content.clone(), content.len(), now.mono);
+            content
+        }
+    };
+    // Not before it is known that there is one.
+    tag.refuse_held(parts)?;
+    let mut answer = content_answer(content, kind.format);
+    tag.mark(&mut answer);
+    Ok(answer)
 }
 
 async fn encoded(app: &App, name: &str, kind: Kind, now: Now) -> Result<Bytes, Error> {

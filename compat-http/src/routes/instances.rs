@@ -7,7 +7,7 @@ use http::StatusCode;
 use http::request::Parts;
 
 use super::caller::Caller;
-use super::{Answer, App, key, not_found_first, query};
+use super::{Answer, App, instance_of, key, not_found_first, query};
 use crate::body;
 use crate::error::{self, Error, in_legacy_words, legacy};
 use crate::intake;
@@ -115,13 +115,13 @@ fn metadata_of(query: &str) -> Result<Metadata, Error> {
 /// One instance.
 pub(super) fn one(app: &App, parts: &Parts, name: &str, id: &str) -> Answer {
     let found = app.registry.get(key(&canonical_app(name), id), app.now()).ok_or(Error::NotFound)?;
-    let format = Format::accepted(&parts.headers);
-    app.document(wire::instance_document(&found, format), format)
+    let (content, format) = instance_of(&found, parts);
+    app.document(content, format)
 }
 
 /// One instance by its id alone.
 pub(super) fn by_id(app: &App, parts: &Parts, id: &str) -> Answer {
     let found = app.registry.find_by_id("", id, app.now()).ok_or(Error::NotFound)?;
-    let format = Format::accepted(&parts.headers);
-    app.document(wire::instance_document(&found, format), format)
+    let (content, format) = instance_of(&found, parts);
+    app.document(content, format)
 }

@@ -9,6 +9,7 @@ pub(crate) mod path;
 mod query;
 mod regional;
 mod replicated;
+mod server;
 mod vips;
 
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::State;
 use bytes::Bytes;
-use heureka_model::{Clock, KeyRef, Now, Selector, Selectors};
+use heureka_model::{Clock, KeyRef, Now, Registration, Selector, Selectors};
 use heureka_registry::{AppCache, Registry};
 use http::header::{ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
@@ -29,11 +30,12 @@ use crate::cache::{Cache, Kind, Scope};
 use crate::config::{Config, Gate};
 use crate::error::{self, Error};
 use crate::negotiate::{self, Format, Shape};
+use crate::tag::Tag;
 use crate::telemetry::Telemetry;
 use crate::wire;
 pub use caller::FORWARDING;
 use caller::{Caller, Trusted};
-use path::Resource;
+use path::{Resource, Version};
 
 /// Instances that a request looks at on the thread that serves others as well.
 const INLINE_MAX: usize = 2048;
@@ -66,8 +68,14 @@ type Answer = Result<Response<Body>, Error>;
 
 /// Answers any request.
 pub(crate) async fn serve(State(app): State<Arc<App>>, request: Request<Body>) -> Response<Body> {
-    let (parts, body) = request.into_parts();
-    let resource = Resource::parse(parts.uri.path(), &app.config.context_path);
+    let (mut parts, body) = request.into_parts();
+    let uri = parts.uri.clone();
+    let resource = Resource::parse(uri.path(), &app.config.context_path).map(|(resource, version)| {
+        if version != Version::V2 {
+            parts.extensions.insert(version);
+        }
+        resource
+    });
     let outcome = match &resource {
         Ok(resource) => app.answered(resource, &parts, body).await,
         Err(Error::Path(problem)) => Err(Error::Path(problem)),
@@ -138,7 +146,7 @@ impl App {
     }
 
     async fn read(&self, resource: &Resource<'_>, parts: &Parts) -> Answer {
-        if !self.gate.is_open() && !matches!(resource, Resource::Status(..) | Resource::Metadata(..)) {
+        if !self.gate.is_open() && resource.tells_instances() {
             return Err(Error::Syncing(self.config.syncing_status));
         }
         match resource {
@@ -149,12 +157,16 @@ impl App {
             Resource::InstanceById(id) => instances::by_id(self, parts, id),
             Resource::Vip(vip) => vips::plain(self, parts, vip).await,
             Resource::SecureVip(vip) => vips::secure(self, parts, vip).await,
-            Resource::Status(..) | Resource::Metadata(..) | Resource::Batch => Err(not_allowed(resource)),
+            Resource::ServerStatus => server::status(self, parts),
+            Resource::StatusOverrides => server::overrides(self).await,
+            Resource::Status(..) | Resource::Metadata(..) | Resource::Batch | Resource::ScalingGroup => {
+                Err(not_allowed(resource))
+            }
         }
     }
 
     async fn put(&self, resource: &Resource<'_>, parts: &Parts, body: Body) -> Answer {
-        if !matches!(resource, Resource::Instance(..) | Resource::Status(..) | Resource::Metadata(..)) {
+        if !resource.is_put() {
             return Err(not_allowed(resource));
         }
         body::discard(body, &self.config).await?;
@@ -162,6 +174,7 @@ impl App {
             Resource::Instance(app, id) => instances::renew(self, parts, app, id),
             Resource::Status(app, id) => overrides::set(self, parts, app, id),
             Resource::Metadata(app, id) => instances::update_metadata(self, parts, app, id),
+            Resource::ScalingGroup => Err(Error::NoScalingGroups),
             other => Err(not_allowed(other)),
         }
     }
@@ -200,6 +213,11 @@ impl App {
         Ok(content_answer(self.budget.keep(content)?, format))
     }
 
+    /// What stands for a document that says what is so at this number.
+    fn tag(&self, number: u64, kind: Kind) -> Tag {
+        Tag::new(self.registry.boot(), number, kind)
+    }
+
     /// Who calls; a claim to be a peer that is not believed is counted.
     fn caller(&self, parts: &Parts) -> Caller {
         let caller = Caller::of(parts, &self.trusted);
@@ -218,8 +236,7 @@ fn content_answer(content: impl Into<Body>, format: Format) -> Response<Body> {
 
 /// A refusal as an answer, with the record that goes with it.
 fn refusal(error: Error, parts: &Parts) -> Response<Body> {
-    let format = Format::accepted(&parts.headers);
-    let Some(content) = error.record().map(|stored| wire::instance_document(stored, format)) else {
+    let Some((content, format)) = error.record().map(|stored| instance_of(stored, parts)) else {
         return error.answer();
     };
     let mut answer = content_answer(content, format);
@@ -249,22 +266,40 @@ fn options(resource: &Resource<'_>) -> Response<Body> {
 
 /// Form of a list that the caller asks for.
 fn kind(parts: &Parts) -> Kind {
-    Kind { format: Format::accepted(&parts.headers), shape: Shape::accepted(&parts.headers) }
+    let format = Format::accepted(&parts.headers);
+    Kind { format, shape: Shape::accepted(&parts.headers, format, version(parts)) }
 }
 
-/// A list out of the cache as an answer.
+/// Version of the surface that the path names.
+fn version(parts: &Parts) -> Version {
+    parts.extensions.get().copied().unwrap_or(Version::V2)
+}
+
+/// One instance in the form that the caller asks for.
+fn instance_of(registration: &Registration, parts: &Parts) -> (Vec<u8>, Format) {
+    let format = Format::accepted(&parts.headers);
+    (wire::instance_document(registration, format, Shape::whole(format, version(parts))), format)
+}
+
+/// A list out of the cache as an answer, unless the caller holds what it says.
 async fn cached(app: &App, parts: &Parts, scope: Scope) -> Answer {
     let kind = kind(parts);
     let gzip = negotiate::accepts_gzip(&parts.headers);
-    let (body, length) = app.cache.body(scope, kind, gzip).await?;
-    let mut answer = Response::new(body);
+    // Whoever holds the newest list costs no list.
+    if scope == Scope::Full {
+        app.tag(app.registry.head(), kind).refuse_held(parts)?;
+    }
+    let list = app.cache.list(scope, kind, gzip).await?;
+    let tag = app.tag(list.number, kind);
+    tag.refuse_held(parts)?;
+    let mut answer = content_answer(list.body, kind.format);
     let headers = answer.headers_mut();
-    headers.insert(CONTENT_TYPE, kind.format.content_type());
     if gzip {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
-    if let Some(length) = length {
+    if let Some(length) = list.length {
         headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
+    tag.mark(&mut answer);
     Ok(answer)
 }

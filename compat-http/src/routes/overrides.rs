@@ -30,12 +30,22 @@ pub(super) fn say(app: &App, key: KeyRef<'_>, value: Status, origin: &Origin) ->
 /// An override cannot lift what the owner says of itself; clients that registered as STARTING and now call
 /// themselves UP this way are heard by changing the owner's word as well.
 fn put(app: &App, key: KeyRef<'_>, value: Status, origin: &Origin) -> Result<(), Error> {
+    if *origin == Origin::Eureka && is_shown(app, key, value) {
+        return app.registry.renew(key, Beat::Plain, None, origin, app.now()).map(drop).map_err(legacy);
+    }
     let set = SetOverride { status: value, ttl: None, drain: None };
     let stored = app.registry.set_override(key, set, origin, app.now()).map_err(legacy)?;
     if stored.status() == value {
         return Ok(());
     }
     app.registry.renew(key, Beat::Plain, Some(value), origin, app.now()).map(drop).map_err(legacy)
+}
+
+/// Whether readers see this status already, without an override. A peer also passes on status calls of which it recorded
+/// nothing for that reason.
+fn is_shown(app: &App, key: KeyRef<'_>, value: Status) -> bool {
+    let stored = app.registry.get(key, app.now());
+    stored.is_some_and(|stored| stored.override_status().is_none() && stored.status() == value)
 }
 
 /// Ends the override and renews the lease. A value becomes the owner's word, unless there was no override.

@@ -1,7 +1,7 @@
 //! Which resource a path names.
 //!
-//! Four roots name the same resources: `/eureka`, `/eureka/v2`, `/v2` and `/`. Repeated and trailing slashes
-//! count for nothing. A path is split first and each segment decoded once, so an id may hold a slash as `%2F`;
+//! `/eureka` and `/` are the roots, with `/v1` or `/v2` behind them or without. Repeated and trailing slashes count
+//! for nothing. A path is split first and each segment decoded once, so an id may hold a slash as `%2F`;
 //! `+` is itself.
 
 use std::borrow::Cow;
@@ -34,17 +34,32 @@ pub(crate) enum Resource<'a> {
     SecureVip(Cow<'a, str>),
     /// What another server was told, in batches.
     Batch,
+    /// Whether an auto scaling group is enabled.
+    ScalingGroup,
+    /// What the server says of itself.
+    ServerStatus,
+    /// The operator's statuses of all instances.
+    StatusOverrides,
+}
+
+/// Version of the surface that a path names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Version {
+    /// Knows the statuses UP, DOWN and STARTING only, in XML.
+    V1,
+    /// The usual one, also of a path that names none.
+    V2,
 }
 
 /// More segments than the longest resource has, roots included.
 const SEGMENTS_MAX: usize = 6;
 
 impl<'a> Resource<'a> {
-    /// The resource under `path`, which begins with `context`.
+    /// The resource under `path`, which begins with `context`, and the version it is asked in.
     ///
     /// # Errors
     /// `NotFound` when nothing is served there, `Path` when a segment cannot be decoded.
-    pub(crate) fn parse(path: &'a str, context: &str) -> Result<Self, Error> {
+    pub(crate) fn parse(path: &'a str, context: &str) -> Result<(Self, Version), Error> {
         let mut segments = path.split('/').filter(|segment| !segment.is_empty());
         for expected in context.split('/').filter(|segment| !segment.is_empty()) {
             if segments.next() != Some(expected) {
@@ -57,7 +72,8 @@ impl<'a> Resource<'a> {
             *buffer.get_mut(count).ok_or(Error::NotFound)? = segment;
             count += 1;
         }
-        Self::of_segments(without_root(&buffer[..count]))
+        let (segments, version) = without_root(&buffer[..count]);
+        Ok((Self::of_segments(segments)?, version))
     }
 
     fn of_segments(segments: &[&'a str]) -> Result<Self, Error> {
@@ -72,6 +88,9 @@ impl<'a> Resource<'a> {
             ["vips", vip] => Self::Vip(decode(vip)?),
             ["svips", vip] => Self::SecureVip(decode(vip)?),
             ["peerreplication", "batch"] => Self::Batch,
+            ["asg", _, "status"] => Self::ScalingGroup,
+            ["status"] => Self::ServerStatus,
+            ["serverinfo", "statusoverrides"] => Self::StatusOverrides,
             _ => return Err(Error::NotFound),
         })
     }
@@ -86,23 +105,35 @@ impl<'a> Resource<'a> {
         }
     }
 
+    /// Whether a reader is told of instances here, for which the server has to know them.
+    pub(crate) fn tells_instances(&self) -> bool {
+        !matches!(self, Self::Status(..) | Self::Metadata(..) | Self::ScalingGroup | Self::ServerStatus)
+    }
+
+    /// Whether `PUT` is served here.
+    pub(crate) fn is_put(&self) -> bool {
+        matches!(self, Self::Instance(..) | Self::Status(..) | Self::Metadata(..) | Self::ScalingGroup)
+    }
+
     /// Verbs served here, as an `Allow` header lists them.
     pub(crate) fn allowed(&self) -> &'static str {
         match self {
             Self::Application(_) => "GET, HEAD, OPTIONS, POST",
             Self::Instance(..) => "DELETE, GET, HEAD, OPTIONS, PUT",
             Self::Status(..) => "DELETE, OPTIONS, PUT",
-            Self::Metadata(..) => "OPTIONS, PUT",
+            Self::Metadata(..) | Self::ScalingGroup => "OPTIONS, PUT",
             Self::Batch => "OPTIONS, POST",
             _ => "GET, HEAD, OPTIONS",
         }
     }
 }
 
-fn without_root<'s, 'a>(segments: &'s [&'a str]) -> &'s [&'a str] {
+fn without_root<'s, 'a>(segments: &'s [&'a str]) -> (&'s [&'a str], Version) {
+    let segments = segments.strip_prefix(&["eureka"]).unwrap_or(segments);
     match segments {
-        ["eureka", "v2", rest @ ..] | ["eureka", rest @ ..] | ["v2", rest @ ..] => rest,
-        rest => rest,
+        [version, rest @ ..] if version.eq_ignore_ascii_case("v1") => (rest, Version::V1),
+        [version, rest @ ..] if version.eq_ignore_ascii_case("v2") => (rest, Version::V2),
+        rest => (rest, Version::V2),
     }
 }
 
@@ -133,13 +164,27 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn parse<'a>(path: &'a str, context: &str) -> Result<Resource<'a>, Error> {
+        Resource::parse(path, context).map(|(resource, _)| resource)
+    }
+
     fn instance(app: &str, id: &str) -> Resource<'static> {
         Resource::Instance(app.to_owned().into(), id.to_owned().into())
     }
 
     #[test]
-    fn four_roots_and_any_number_of_slashes_name_the_same() {
-        for root in ["/eureka", "/eureka/v2", "/v2", "", "//eureka", "/eureka//v2/"] {
+    fn every_root_and_any_number_of_slashes_name_the_same() {
+        for root in [
+            "/eureka",
+            "/eureka/v2",
+            "/v2",
+            "",
+            "//eureka",
+            "/eureka//v2/",
+            "/eureka/v1",
+            "/V1",
+            "/eureka/V2",
+        ] {
             for (path, expected) in [
                 ("/apps", Resource::Applications),
                 ("/apps/", Resource::Applications),
@@ -154,9 +199,22 @@ mod tests {
                 ("/svips/v", Resource::SecureVip("v".into())),
                 ("/peerreplication/batch", Resource::Batch),
                 ("//peerreplication//batch/", Resource::Batch),
+                ("/asg/group/status", Resource::ScalingGroup),
+                ("/status/", Resource::ServerStatus),
+                ("/serverinfo/statusoverrides", Resource::StatusOverrides),
             ] {
-                assert_eq!(Resource::parse(&format!("{root}{path}"), "").unwrap(), expected, "{root}{path}");
+                assert_eq!(parse(&format!("{root}{path}"), "").unwrap(), expected, "{root}{path}");
             }
+        }
+    }
+
+    #[test]
+    fn a_path_names_its_version_or_means_the_second() {
+        for path in ["/eureka/v1/apps", "/v1/apps", "/eureka/V1/apps/A/1"] {
+            assert_eq!(Resource::parse(path, "").unwrap().1, Version::V1, "{path}");
+        }
+        for path in ["/eureka/apps", "/apps", "/v2/apps", "/eureka/V2/apps", "/apps/v1"] {
+            assert_eq!(Resource::parse(path, "").unwrap().1, Version::V2, "{path}");
         }
     }
 
@@ -169,8 +227,14 @@ mod tests {
             "/eureka/appsSL",
             "/eureka/Apps",
             "/Eureka/apps",
-            "/eureka/v1/apps",
+            "/eureka/v3/apps",
+            "/eureka/v2x/apps",
+            "/eureka/v1/v2/apps",
             "/eureka/v2/v2/apps",
+            "/asg",
+            "/asg/group",
+            "/serverinfo",
+            "/status/overrides",
             "/v2/eureka/apps",
             "/apps/A/b/c",
             "/apps/A/b/status/d",
@@ -182,7 +246,7 @@ mod tests {
             "/eureka/x/../apps",
             "/a/b/c/d/e/f/g/h",
         ] {
-            assert!(matches!(Resource::parse(path, ""), Err(Error::NotFound)), "{path}");
+            assert!(matches!(parse(path, ""), Err(Error::NotFound)), "{path}");
         }
     }
 
@@ -203,7 +267,7 @@ mod tests {
             ("%C3%A9", "é"),
             ("a%252Fb", "a%2Fb"),
         ] {
-            assert_eq!(Resource::parse(&format!("/apps/IDS/{path}"), "").unwrap(), instance("IDS", id));
+            assert_eq!(parse(&format!("/apps/IDS/{path}"), "").unwrap(), instance("IDS", id));
         }
     }
 
@@ -211,25 +275,25 @@ mod tests {
     fn a_segment_that_cannot_be_decoded_is_refused() {
         for segment in ["%zz", "%", "%4", "a%", "%ff", "%C3", "%00", "%0A"] {
             let path = format!("/apps/A/{segment}");
-            assert!(matches!(Resource::parse(&path, ""), Err(Error::Path(_))), "{segment}");
+            assert!(matches!(parse(&path, ""), Err(Error::Path(_))), "{segment}");
         }
     }
 
     #[test]
     fn everything_is_served_under_the_context_path_and_nothing_beside_it() {
         for context in ["/reg/inner", "reg/inner/"] {
-            assert_eq!(Resource::parse("//reg/inner/eureka/apps", context).unwrap(), Resource::Applications);
-            assert_eq!(Resource::parse("/reg/inner/apps", context).unwrap(), Resource::Applications);
-            assert!(matches!(Resource::parse("/eureka/apps", context), Err(Error::NotFound)));
-            assert!(matches!(Resource::parse("/reg/eureka/apps", context), Err(Error::NotFound)));
+            assert_eq!(parse("//reg/inner/eureka/apps", context).unwrap(), Resource::Applications);
+            assert_eq!(parse("/reg/inner/apps", context).unwrap(), Resource::Applications);
+            assert!(matches!(parse("/eureka/apps", context), Err(Error::NotFound)));
+            assert!(matches!(parse("/reg/eureka/apps", context), Err(Error::NotFound)));
         }
     }
 
     proptest! {
         #[test]
         fn no_path_makes_the_parser_fail(path in "(/?(apps|eureka|v2|delta|vips|%2F|%|%zz|é|[a-z%/.+;]{0,4})){0,9}") {
-            let _ = Resource::parse(&path, "");
-            let _ = Resource::parse(&path, "eureka");
+            let _ = parse(&path, "");
+            let _ = parse(&path, "eureka");
         }
     }
 }

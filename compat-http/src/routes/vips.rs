@@ -31,12 +31,22 @@ pub(super) async fn secure(app: &App, parts: &Parts, vip: &str) -> Answer {
 async fn list(app: &App, parts: &Parts, vip: &str, addresses: Addresses) -> Answer {
     let kind = kind(parts);
     let vip = vip.trim().to_owned();
+    let regions = regional::asked(app, parts)?;
+    // Taken before the instances are read. Those of other regions have numbers of their own.
+    let tag = regions.is_empty().then(|| app.tag(app.registry.head(), kind));
+    if let Some(tag) = &tag {
+        tag.refuse_held(parts)?;
+    }
     let mut all = vec![Arc::clone(&app.registry)];
-    all.extend(regional::asked(app, parts)?);
+    all.extend(regions);
     let now = app.now();
     let work = move || encode(&all, |entry| holds(&addresses(entry), &vip), kind, now);
     let content = app.build(app.weight(None), work).await?;
-    app.document(content, kind.format)
+    let mut answer = app.document(content, kind.format)?;
+    if let Some(tag) = &tag {
+        tag.mark(&mut answer);
+    }
+    Ok(answer)
 }
 
 /// Case counts. Blanks around a name of the list count for nothing.

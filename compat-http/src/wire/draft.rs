@@ -341,6 +341,13 @@ impl LeaseDraft {
 }
 
 impl DataCenterDraft {
+    /// In XML the class says nothing at all.
+    pub(crate) fn let_name_decide(&mut self) {
+        if self.resolved_name() != self.name {
+            self.class_name.clear();
+        }
+    }
+
     /// The class decides only for Amazon, as in the original; nobody else's class tells anything.
     fn resolved_name(&self) -> &str {
         let amazon = self.class_name.ends_with(".AmazonInfo") || self.name.eq_ignore_ascii_case(AMAZON);

@@ -28,9 +28,23 @@ pub(crate) fn open_application(out: &mut Vec<u8>, name: &str) {
 /// One instance without a wrapper.
 pub(crate) fn instance(out: &mut Vec<u8>, registration: &Registration, action: Option<Action>, shape: Shape) {
     match shape {
-        Shape::Full => append(out, &Full::of(registration, action)),
+        Shape::Full | Shape::FirstVersion => append(out, &Full::of(registration, action)),
         Shape::Compact => append(out, &Compact::of(registration, action)),
     }
+}
+
+/// An object of texts, in their order.
+pub(crate) fn map(out: &mut Vec<u8>, pairs: &[(&str, String)]) {
+    out.push(b'{');
+    for (position, (name, value)) in pairs.iter().enumerate() {
+        if position > 0 {
+            out.push(b',');
+        }
+        append(out, name);
+        out.push(b':');
+        append(out, value);
+    }
+    out.push(b'}');
 }
 
 /// A value at the end of a document.

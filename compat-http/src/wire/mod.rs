@@ -8,6 +8,7 @@ pub(crate) mod json_reader;
 pub(crate) mod list_reader;
 pub(crate) mod native;
 mod scalar;
+pub(crate) mod status;
 mod xml;
 mod xml_names;
 mod xml_reader;
@@ -36,11 +37,11 @@ pub(crate) fn read_instance(body: &[u8], format: Format) -> Result<Draft, Error>
 }
 
 /// One instance as a document of its own.
-pub(crate) fn instance_document(registration: &Registration, format: Format) -> Vec<u8> {
+pub(crate) fn instance_document(registration: &Registration, format: Format, shape: Shape) -> Vec<u8> {
     let mut out = Vec::with_capacity(2048);
     match format {
         Format::Json => json::instance_document(&mut out, registration),
-        Format::Xml => xml::instance_document(&mut out, registration),
+        Format::Xml => xml::instance_document(&mut out, registration, shape),
     }
     out
 }

@@ -6,13 +6,13 @@ use std::io::Write as _;
 
 use heureka_model::{Action, Registration};
 
-use super::dto::{Compact, DataCenterDto, EMPTY_MAP, Full, LeaseDto, MetadataDto, PortDto};
+use super::dto::{Compact, DataCenterDto, EMPTY_MAP, Full, LeaseDto, MetadataDto, PortDto, Word};
 use super::xml_names;
 use crate::negotiate::Shape;
 
 /// `<instance>…</instance>` alone.
-pub(crate) fn instance_document(out: &mut Vec<u8>, registration: &Registration) {
-    full(out, &Full::of(registration, None));
+pub(crate) fn instance_document(out: &mut Vec<u8>, registration: &Registration, shape: Shape) {
+    instance(out, registration, None, shape);
 }
 
 /// Beginning of an application, up to its instances.
@@ -24,9 +24,41 @@ pub(crate) fn open_application(out: &mut Vec<u8>, name: &str) {
 /// One instance.
 pub(crate) fn instance(out: &mut Vec<u8>, registration: &Registration, action: Option<Action>, shape: Shape) {
     match shape {
-        Shape::Full => full(out, &Full::of(registration, action)),
         Shape::Compact => compact(out, &Compact::of(registration, action)),
+        Shape::Full | Shape::FirstVersion => {
+            inside(out, "instance", |out| full(out, &shaped(registration, action, shape)));
+        }
     }
+}
+
+/// What stands in an instance, in full.
+pub(crate) fn members(out: &mut Vec<u8>, registration: &Registration, shape: Shape) {
+    full(out, &shaped(registration, None, shape));
+}
+
+/// An element of texts, in their order.
+pub(crate) fn map(out: &mut Vec<u8>, name: &str, pairs: &[(&str, String)]) {
+    inside(out, name, |out| pairs.iter().for_each(|(name, value)| text(out, name, value)));
+}
+
+/// An element and what stands in it.
+pub(crate) fn inside(out: &mut Vec<u8>, name: &str, content: impl FnOnce(&mut Vec<u8>)) {
+    written(out, format_args!("<{name}>"));
+    content(out);
+    written(out, format_args!("</{name}>"));
+}
+
+fn shaped(registration: &Registration, action: Option<Action>, shape: Shape) -> Full<'_> {
+    let dto = Full::of(registration, action);
+    match shape {
+        Shape::FirstVersion => Full { status: first_status(dto.status), ..dto },
+        Shape::Full | Shape::Compact => dto,
+    }
+}
+
+/// The first version of the surface knows three statuses and calls everything else DOWN.
+fn first_status(status: Word) -> Word {
+    if ["UP", "DOWN", "STARTING"].contains(&status) { status } else { "DOWN" }
 }
 
 /// Whether XML 1.0 lets a document hold the character.
@@ -35,7 +67,6 @@ pub(crate) fn is_legal(character: char) -> bool {
 }
 
 fn full(out: &mut Vec<u8>, dto: &Full<'_>) {
-    out.extend_from_slice(b"<instance>");
     text(out, "instanceId", dto.instance_id);
     text(out, "hostName", dto.host_name);
     text(out, "app", dto.app);
@@ -61,7 +92,6 @@ fn full(out: &mut Vec<u8>, dto: &Full<'_>) {
     plain(out, "lastDirtyTimestamp", dto.last_dirty_timestamp.0);
     text(out, "actionType", dto.action_type);
     optional(out, "asgName", dto.asg_name);
-    out.extend_from_slice(b"</instance>");
 }
 
 fn compact(out: &mut Vec<u8>, dto: &Compact<'_>) {

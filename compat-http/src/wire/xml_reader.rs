@@ -82,7 +82,7 @@ fn read_port(
     draft: &mut Draft,
 ) -> Result<(), Error> {
     draft.clear_port(kind);
-    if let Some(flag) = attribute(tag, "enabled")? {
+    if let Some(flag) = attribute(tag, "enabled")?.filter(|flag| !flag.trim().is_empty()) {
         draft.set_port_enabled(kind, &Scalar::Text(flag.into()))?;
     }
     let number = text(reader, kind.member())?;
@@ -113,6 +113,7 @@ fn read_data_center(reader: &mut Source<'_>, tag: &BytesStart<'_>) -> Result<Opt
         }
         Ok(())
     })?;
+    block.let_name_decide();
     Ok((!block.name.is_empty()).then_some(block))
 }
 

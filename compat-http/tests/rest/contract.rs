@@ -90,7 +90,7 @@ async fn what_is_no_root_is_a_quiet_404() {
     let server = filled().await;
     for path in [
         "/",
-        "/v1/apps",
+        "/v1",
         "/v3/apps",
         "/eureka",
         "/eureka/v3/apps",

@@ -163,7 +163,9 @@ fn nobody_is_told_406(d: &Difference) -> bool {
 
 fn roots_and_slashes(d: &Difference) -> bool {
     let path = d.request.split(' ').nth(1).unwrap_or_default();
-    let root = path.starts_with("/v2/") || path.starts_with("/apps");
+    let lower = path.to_ascii_lowercase();
+    let versions = ["/v1/", "/v2/", "/eureka/v1/"].iter().any(|root| lower.starts_with(root));
+    let root = versions || path.starts_with("/eureka/V2/") || path.starts_with("/apps");
     let slashes = path.starts_with("/eureka") && path.contains("//");
     let served = d.status("404", "200") || d.status("404", "204");
     (served && (root || slashes)) || (path.starts_with("/eureka/v2x") && d.status("200", "404"))

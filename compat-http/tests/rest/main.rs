@@ -5,6 +5,7 @@
 mod batches;
 mod contract;
 mod deviations;
+mod differential;
 mod documents;
 mod field_cases;
 mod hostile;
@@ -12,8 +13,10 @@ mod lists;
 mod merges;
 mod mirrors;
 mod outbox;
+mod page;
 mod readers;
 mod replay;
 mod support;
+mod surface;
 mod vectors;
 mod wire;

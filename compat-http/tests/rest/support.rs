@@ -65,8 +65,11 @@ impl Server {
     }
 
     pub(crate) fn with(config: Config, core: heureka_registry::Config) -> Self {
+        Self::seeded(config, core, Seeds { boot: 1, hash: 2, shuffle: 3 })
+    }
+
+    pub(crate) fn seeded(config: Config, core: heureka_registry::Config, seeds: Seeds) -> Self {
         let clock = Arc::new(ManualClock(AtomicU64::new(0)));
-        let seeds = Seeds { boot: 1, hash: 2, shuffle: 3 };
         let registry = Arc::new(Registry::new(core, seeds, clock.now()));
         let router = router(Arc::clone(&registry), Arc::clone(&clock) as Arc<dyn Clock>, config);
         Self { router, registry, clock, remote: "127.0.0.1:40000".parse().unwrap() }
