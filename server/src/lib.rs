@@ -10,6 +10,7 @@ pub mod args;
 mod assembly;
 pub mod clock;
 pub mod config;
+mod doze;
 pub mod drain;
 pub mod eureka;
 mod grpc;

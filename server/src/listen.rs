@@ -8,9 +8,11 @@
 mod bind;
 mod body;
 mod connection;
+mod gathering;
 mod guarded;
 mod service;
 mod sniff;
+mod streams;
 
 use std::future::Future;
 use std::io;

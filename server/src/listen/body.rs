@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, Sleep};
 
 use super::guarded::Turn;
+use crate::doze::Doze;
 
 /// Bytes per second that a body must bring on average once its first patience is over. Any network that carries
 /// heartbeats is faster; who sends byte by byte would hold a request for as long as the body is.
@@ -48,8 +49,13 @@ struct Pace {
 }
 
 /// An answer's body; the request is served until it is gone.
+///
+/// The protocol library looks for more of it whenever anything becomes of its stream: room reserved, a frame written.
+/// A body that kept it waiting is asked again when it has something, not before.
 pub(super) struct Answer {
     body: axum::body::Body,
+    /// Once it kept its reader waiting.
+    doze: Option<Doze>,
     _turn: Option<Turn>,
 }
 
@@ -149,7 +155,7 @@ where
 
 impl Answer {
     pub(super) fn new(body: axum::body::Body, turn: Option<Turn>) -> Self {
-        Self { body, _turn: turn }
+        Self { body, doze: None, _turn: turn }
     }
 }
 
@@ -161,7 +167,14 @@ impl Body for Answer {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        let this = &mut *self;
+        let body = Pin::new(&mut this.body);
+        let Some(doze) = &this.doze else {
+            let frame = body.poll_frame(cx);
+            this.doze = frame.is_pending().then(Doze::new);
+            return frame;
+        };
+        doze.poll(cx, |cx| body.poll_frame(cx))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -175,6 +188,9 @@ impl Body for Answer {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Waker;
+
     use futures_util::stream::{self, Stream};
     use http_body_util::{BodyExt as _, StreamBody};
 
@@ -220,6 +236,33 @@ mod tests {
     async fn a_slow_sender_at_the_lowest_rate_is_heard_to_its_end() {
         assert_eq!(given_up(1 << 10, Duration::from_secs(1)).await, None);
         assert_eq!(given_up(9 << 10, Duration::from_secs(9)).await, None);
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_kept_its_reader_waiting_is_asked_when_it_has_something() {
+        let (sender, mut receiver) = tokio::sync::mpsc::channel::<Bytes>(9);
+        let asked = Arc::new(AtomicUsize::new(0));
+        let asks = asked.clone();
+        let frames = stream::poll_fn(move |cx| {
+            asks.fetch_add(1, Ordering::SeqCst);
+            receiver.poll_recv(cx).map(|bytes| bytes.map(|bytes| Ok::<_, axum::BoxError>(Frame::data(bytes))))
+        });
+        let mut answer = Answer::new(axum::body::Body::new(StreamBody::new(frames)), None);
+        let mut look = || Pin::new(&mut answer).poll_frame(&mut Context::from_waker(Waker::noop()));
+        (0..9).for_each(|_| assert!(look().is_pending()));
+        // Once with its reader's waker, once with one of its own.
+        assert_eq!(asked.load(Ordering::SeqCst), 2);
+        for word in ["one", "two"] {
+            sender.send(word.into()).await.unwrap();
+        }
+        for word in ["one", "two"] {
+            let Poll::Ready(Some(Ok(frame))) = look() else { panic!("{word} is there") };
+            assert_eq!(frame.into_data().unwrap(), word);
+        }
+        (0..9).for_each(|_| assert!(look().is_pending()));
+        assert_eq!(asked.load(Ordering::SeqCst), 5);
+        drop(sender);
+        assert!(matches!(look(), Poll::Ready(None)));
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,5 +1,6 @@
 //! One connection from its first byte to its end.
 
+use std::future::{Future as _, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -7,16 +8,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::server::conn::{http1, http2};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::gathering::Gathering;
 use super::guarded::{Guarded, Turns, Waits};
 use super::service::Requests;
 use super::sniff::{Prefixed, sniff};
+use super::streams::{Begun, Streams};
 use super::{Listen, Listener, Seat};
 use crate::config::{LimitsConfig, bytes_of};
+use crate::doze::Doze;
 use crate::drain::Leaving;
 use crate::grpc;
 use crate::metrics::{Closed, Protocol};
@@ -92,7 +96,7 @@ where
         .max_buf_size(h1_buffer(limits))
         .half_close(false)
         .serve_connection(socket, requests);
-    let mut connection = pin!(connection);
+    let mut connection = Box::pin(connection);
     tokio::select! {
         ended = connection.as_mut() => return closed(&ended),
         () = leave(listen, &leaving, &native) => connection.as_mut().graceful_shutdown(),
@@ -112,7 +116,8 @@ where
     let leaving = listen.ending.leaving_in_turn();
     let requests = Requests::new(listen.clone(), peer, &leaving, None);
     let native = requests.native();
-    let connection = http2::Builder::new(TokioExecutor::new())
+    let (socket, streams) = (Gathering::new(socket), Begun::default());
+    let connection = http2::Builder::new(streams.clone())
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.streams_per_connection)
         .max_pending_accept_reset_streams(PENDING_RESETS)
@@ -123,11 +128,15 @@ where
         .max_send_buf_size(SEND_BUFFER)
         .keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(PING_TIMEOUT)
-        .serve_connection(TokioIo::new(socket), requests);
-    let mut connection = pin!(connection);
+        .serve_connection(TokioIo::new(socket.clone()), requests);
+    // In a box, since a task keeps a place for what it moves.
+    let mut connection = Streams::new(Box::pin(connection), socket, streams);
+    let mut leave = pin!(leave(listen, &leaving, &native));
+    let doze = Doze::new();
     tokio::select! {
-        ended = connection.as_mut() => return closed(&ended),
-        () = leave(listen, &leaving, &native) => connection.as_mut().graceful_shutdown(),
+        biased;
+        ended = &mut connection => return closed(&ended),
+        () = poll_fn(|context| doze.poll(context, |context| leave.as_mut().poll(context))) => connection.connection().as_mut().graceful_shutdown(),
     }
     tokio::select! {
         ended = connection => closed(&ended),

@@ -29,6 +29,7 @@ pub(super) use self::marks::go_away;
 use super::batch::Waiting;
 use super::opening::{Opening, expired};
 use super::spec::Spec;
+use crate::doze::Doze;
 use crate::grpc::core::Core;
 use crate::grpc::seats::{Sitter, Watches, count};
 use crate::grpc::status::{Fault, Reason};
@@ -68,6 +69,8 @@ pub(in crate::grpc) struct Watcher {
     leaving: CancellationToken,
     /// The same, as something to wait for.
     left_alone: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// Before the timer and the end, which are far away and seldom have news.
+    seldom: Doze,
     /// The server or the connection is about to end.
     is_left: bool,
     /// Last reading of the clock: when the client last took something, while it takes nothing.
@@ -133,6 +136,7 @@ impl Watcher {
             spec,
             left_alone: Box::pin(leaving.clone().cancelled_owned()),
             leaving,
+            seldom: Doze::new(),
             is_left: false,
         }
     }
@@ -143,8 +147,8 @@ impl Watcher {
     /// for during much longer has a client without room.
     pub(super) async fn next(&mut self) -> Outcome {
         self.handed = 0;
-        // Once for an event: whoever waits hears of it, and asking takes a lock that all of a connection share.
-        self.is_left |= self.leaving.is_cancelled();
+        // Whoever waits hears of it, and asking takes a lock that all of a connection share.
+        self.is_left |= !self.at_head && self.leaving.is_cancelled();
         while self.stage != Stage::Over {
             self.sitter.told.store(self.told, Ordering::Relaxed);
             if self.is_stalled() {

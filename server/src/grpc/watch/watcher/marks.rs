@@ -10,7 +10,6 @@ use heureka_proto::served::watch_event::Event;
 use heureka_proto::v1;
 use heureka_registry::seeded::{Bug, planted};
 use heureka_registry::{Start, Subscription, TakesLong};
-use tokio::time::Instant;
 
 use super::{Outcome, Stage, Watcher};
 use crate::grpc::core::Core;
@@ -68,7 +67,7 @@ impl Watcher {
         let now = self.now.mono;
         self.token_wanted = now.plus(self.spec.interval - self.spec.interval / 10);
         self.token_due = now.plus(self.spec.interval);
-        self.timer.as_mut().reset(Instant::now() + self.token_wanted.since(now));
+        self.set_timer();
         self.level().token()
     }
 

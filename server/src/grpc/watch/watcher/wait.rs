@@ -1,5 +1,8 @@
 //! What a watcher waits for: changes and reports, tokens that are due, and the end.
 
+use std::future::{Future as _, poll_fn};
+use std::task::{Context, Poll};
+
 use heureka_model::Mono;
 use tokio::time::{Instant, sleep};
 
@@ -27,21 +30,31 @@ impl Watcher {
             () = &mut self.left_alone => self.is_left = true,
             () = &mut over => {}
         }
+        self.seldom.rouse();
     }
 
     /// Something happens, or a token is due. The timer stays where it is from one change to the next.
     pub(super) async fn wait(&mut self) {
         if self.timer.is_elapsed() {
-            let due = self.token_wanted.since(self.now.mono);
-            self.timer.as_mut().reset(Instant::now() + due);
+            self.set_timer();
         }
         let mut beside = self.beside.news();
+        let (timer, left_alone, is_left) = (&mut self.timer, &mut self.left_alone, &mut self.is_left);
+        let mut seldom = |context: &mut Context<'_>| {
+            *is_left |= left_alone.as_mut().poll(context).is_ready();
+            if *is_left { Poll::Ready(()) } else { timer.as_mut().poll(context) }
+        };
         tokio::select! {
             biased;
+            () = poll_fn(|context| self.seldom.poll(context, &mut seldom)) => {}
             _ = self.news.changed() => {}
-            () = &mut self.left_alone => self.is_left = true,
             () = heard(&mut beside), if beside.is_some() => {}
-            () = &mut self.timer => {}
         }
+    }
+
+    pub(super) fn set_timer(&mut self) {
+        let due = self.token_wanted.since(self.now.mono);
+        self.timer.as_mut().reset(Instant::now() + due);
+        self.seldom.rouse();
     }
 }
