@@ -104,6 +104,8 @@ class Java(Node):
             "eureka.client.registry-fetch-interval-seconds": 2, "eureka.server.registry-sync-retries": 3,
             "eureka.server.registry-sync-retry-wait-ms": 1000, "eureka.server.wait-time-in-ms-when-sync-empty": 0,
             "eureka.server.use-read-only-response-cache": "false", "eureka.server.enable-self-preservation": "false",
+            # A list that is made while a second change arrives stays without it until it expires, by default for 180 s.
+            "eureka.server.response-cache-auto-expiration-in-seconds": 1,
             "eureka.server.eviction-interval-timer-in-ms": 2000, "eureka.server.peer-node-connect-timeout-ms": 1000,
             "eureka.server.peer-node-read-timeout-ms": 3000, "eureka.server.peer-eureka-nodes-update-interval-ms": 2000,
         }
