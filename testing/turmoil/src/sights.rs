@@ -10,7 +10,7 @@ use heureka_model::{InstanceKey, Registration, Report, Selectors, Version, affin
 use crate::judge::ALL;
 use crate::ledger::{Ledger, Owner, Standing, number, report};
 use crate::plan::{Chosen, Kind, Plan};
-use crate::scout::{HYSTERESIS, LOADS, SLOTS, SOME, Sight, name};
+use crate::scout::{HYSTERESIS, LOADS, SLOTS, SOME, Sight, chosen, name};
 use crate::server::Life;
 
 /// An instance as a server has it.
@@ -32,9 +32,9 @@ pub(crate) fn end(at: u64, plan: &Plan, lives: &[Life], book: &mut Ledger) {
         }
     }
     let shown = shown(at, &lives[0]);
-    for (scout, plan_of_scout) in plan.scouts.iter().enumerate() {
+    for (scout, asked) in plan.scouts.iter().enumerate() {
         let sight = book.scouts[scout].clone();
-        if let Some(wrong) = wrong(scout, plan_of_scout.chosen, &shown, &sight.set) {
+        if let Some(wrong) = wrong(scout, chosen(asked), &shown, &sight.set) {
             book.breach("a view is what it is a view of", at, None, format!("{}: {wrong}", name(scout)));
         }
         readings(at, plan, scout, &sight, book);
