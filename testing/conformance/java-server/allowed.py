@@ -12,8 +12,8 @@ import xml.etree.ElementTree as tree
 from documents import bare
 
 ENTRIES = []
-#: Settings of ours by the version beside which it stands.
-SWITCHES = {}
+#: Settings of ours by the version beside which it stands: where a switch restores the original, it has to.
+SWITCHES = {"4.3.0": {"HEUREKA_OVERRIDES__EUREKA_RULE4": "true"}}
 JSON, XML = "application/json", "application/xml"
 EMPTY = '"java.util.Collections$EmptyMap"'
 CLASSES = {f"com.netflix.appinfo.{name}" for name in ("AmazonInfo", "MyDataCenterInfo", "InstanceInfo$DefaultDataCenterInfo")}
@@ -24,9 +24,11 @@ UNPARSED = ('{"error": "cannot parse request body"}', "<error><message>cannot pa
 class Context:
     """The request, both answers, and what both registries held before and after it."""
 
-    def __init__(self, step, theirs, ours, before, after, cancelled, beats):
+    def __init__(self, step, theirs, ours, before, after, cancelled, beats, switches):
         self.step, self.theirs, self.ours = step, theirs, ours
         self.before, self.after = before, after
+        #: Settings of ours.
+        self.switches = switches
         #: Instances that were cancelled before in this history.
         self.cancelled = cancelled
         #: Heartbeats in a row that carried a lower stamp than the stored one, by instance.
@@ -423,7 +425,7 @@ def owners_move_between_up_and_out_of_service(d, c):
     statuses = {bare(d.theirs), bare(d.ours)}
     kept = bare(c.was(d).get("status", "")) == bare(d.theirs) or d.member != "status"
     registered = c.step.kind in ("register", "broken", "metadata", "batch")
-    return d.kind == "registry" and registered and kept and (
+    return not c.switches and d.kind == "registry" and registered and kept and (
         (d.member == "status" and statuses == {"UP", "OUT_OF_SERVICE"})
         or (d.member == "leaseInfo/serviceUpTimestamp" and bare(c.now(d).get("status", "")) == "OUT_OF_SERVICE")
     )

@@ -104,7 +104,8 @@ class Pair:
         if step.kind != "read":
             differences += self.look()
         self.remember(step, before)
-        context = allowed.Context(step, theirs, ours, before, self.held, self.cancelled, self.beats)
+        past = self.cancelled, self.beats, self.ours.switches
+        context = allowed.Context(step, theirs, ours, before, self.held, *past)
         problems, apart = [], set()
         for one in differences:
             entries = [entry for entry in allowed.ENTRIES if entry.covers(one, context)]
