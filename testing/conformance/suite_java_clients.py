@@ -20,10 +20,26 @@ ID = f"host:{APP}:80"
 CYCLES = 30
 #: What each method of the transport has to tell, in the order in which they are called.
 CALLS = [
-    "unknown: 404", "register: 204", "beat: 200", "overridden beat: 200", "application: 200 has it", "delta: 200 has it",
-    "vip: 200 has it", "svip: 200 has it", "no vip: 200 has it not", "app: 200 1", "instance: 200 {} UP c$d",
-    "by id: 200 {} UP c$d", "out: 200", "is out: 200 {} OUT_OF_SERVICE c$d", "back: 200", "is back: 200 {} UP c$d", "beat again: 200",
-    "cancel: 200", "cancel again: 404", "no app: 404",
+    "unknown: 404",
+    "register: 204",
+    "beat: 200",
+    "overridden beat: 200",
+    "application: 200 has it",
+    "delta: 200 has it",
+    "vip: 200 has it",
+    "svip: 200 has it",
+    "no vip: 200 has it not",
+    "app: 200 1",
+    "instance: 200 {} UP c$d",
+    "by id: 200 {} UP c$d",
+    "out: 200",
+    "is out: 200 {} OUT_OF_SERVICE c$d",
+    "back: 200",
+    "is back: 200 {} UP c$d",
+    "beat again: 200",
+    "cancel: 200",
+    "cancel again: 404",
+    "no app: 404",
 ]
 FULL, DELTA = "GET /eureka/apps", "GET /eureka/apps/delta"
 POST, BEAT = f"POST /eureka/apps/{APP}", f"PUT /eureka/apps/{APP}/"
@@ -79,7 +95,9 @@ def main(server, watchers, start):
         for number in range(CYCLES):
             writer = watchers[number % 2]
             writer.ask("metadata", app="MATES", id="two", set={"key": str(number)})
-            writer.ask("register", app=f"MORE-{number % 5}", id=f"more-{number}", port=8100 + number, metadata={"key": "m"})
+            writer.ask(
+                "register", app=f"MORE-{number % 5}", id=f"more-{number}", port=8100 + number, metadata={"key": "m"}
+            )
             if number > 2:
                 writer.ask("cancel", app=f"MORE-{(number - 3) % 5}", id=f"more-{number - 3}")
             counts = until(lambda: wire.requests.get(DELTA, 0) > deltas and dict(wire.requests), "the next delta")
