@@ -253,7 +253,8 @@ def junk_numbers(d, c):
 @entry("D25", registry=True)
 def unknown_objects(d, c):
     lifted = re.search(rb'\{"instance":\{.*"\w*":\{"(instanceId|hostName|app|ipAddr)"', c.body)
-    unknown = any(isinstance(value, dict) and name == "unknown" for name, value in c.instance().items())
+    objects = {name for name, value in c.instance().items() if isinstance(value, dict)}
+    unknown = objects - {"port", "securePort", "dataCenterInfo", "leaseInfo", "metadata"}
     return (lifted or unknown) and c.codes in ((204, 400), (400, 204)) and d.kind in ("status", "registry")
 
 
@@ -273,7 +274,8 @@ def broken_blocks_cost_nothing(d, c):
 
 @entry("D28", registry=True)
 def nested_metadata(d, c):
-    return refused_here(d, c) and reason(c, r"metadata\.\w+: expected a text")
+    nested = re.search(rb'"metadata":\{[^{}]*"\w*":\{', c.body)
+    return refused_here(d, c) and (nested or reason(c, r"metadata\.\w+: expected a text"))
 
 
 @entry("D29", registry=True)

@@ -204,7 +204,9 @@ class Pair:
             return False
 
         last = steps[-1]
-        same = [step for step in steps[:-1] if step.one == last.one or step.kind == "batch"] + [last]
+        told = last.sent if isinstance(last.sent, list) else []
+        ids = {last.one, *(item.get("id") for item in told)}
+        same = [step for step in steps[:-1] if step.one in ids or step.kind == "batch"] + [last]
         kept = same if differs(same) else steps
         for step in kept[-2::-1]:
             fewer = [one for one in kept if one is not step]
