@@ -1,6 +1,6 @@
 //! Who is served when credentials are configured, on every surface of the one port.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by them")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by them")]
 
 mod support;
 

@@ -12,9 +12,9 @@ use heureka_cluster::watcher::{Watcher, spec};
 use heureka_model::{Instance, InstanceKey};
 
 pub(crate) const CASES: &[Case] = &[
-    Case::now("F66", "Basic auth without tokens and login pages", |bench| Box::pin(f66(bench))),
-    Case::now("F67", "a secure port only (server)", |bench| Box::pin(f67(bench))),
-    Case::now("F68", "one id from two addresses (server)", |bench| Box::pin(f68(bench))),
+    Case::new("F66", "Basic auth without tokens and login pages", |bench| Box::pin(f66(bench))),
+    Case::new("F67", "a secure port only (server)", |bench| Box::pin(f67(bench))),
+    Case::new("F68", "one id from two addresses (server)", |bench| Box::pin(f68(bench))),
 ];
 
 /// A user as `auth.users` has it and an address too, and the header that says the same.
