@@ -14,6 +14,7 @@ use tower_service::Service as _;
 
 use crate::grpc;
 use crate::metrics::Surface;
+use crate::page;
 
 /// A request as handlers see it.
 pub(crate) type Request = http::Request<Body>;
@@ -67,6 +68,7 @@ impl App {
             Some("/metrics" | "/health/live" | "/health/ready" | "/health/startup" | "/health/eureka") => {
                 Surface::Operations
             }
+            Some(path) if page::is_page(path) => Surface::Operations,
             _ => Surface::Rest,
         }
     }
