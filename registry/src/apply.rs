@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use heureka_model::{Action, KeyHasher, KeyRef, Now, Registration, Stamp, Status, Wall, same_text};
 
-use crate::events::{Cause, EventKind, Noted};
+use crate::events::{Cause, Event, EventKind, removal};
 use crate::leases::{Heard, LeaseFlags, Sign};
 use crate::log::{Entry, Stamps, Sums};
 use crate::record::{Draft, Flat, Head, Life, OverlayNote, Record};
@@ -350,12 +350,13 @@ impl Key<'_> {
 
     fn note(&self, kind: EventKind, cause: Cause, origin: &Origin, revision: u64) {
         if let Some(held) = &self.held {
-            let record = held.record.clone();
-            self.registry.events.note(Noted {
-                record,
+            self.registry.events.note(Event {
+                key: self.key.to_owned(),
                 revision,
                 kind,
                 cause,
+                removal: removal(held.record.head().life),
+                status: held.record.status(),
                 origin: origin.clone(),
                 at: self.now.wall,
             });

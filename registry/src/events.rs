@@ -1,19 +1,16 @@
 //! The last changes with their causes, for explanations. Not a log: nothing is built from it.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use heureka_model::{InstanceKey, KeyRef, RemovalReason, Status, Wall};
 use parking_lot::Mutex;
 
 use crate::Origin;
-use crate::apply::is_key;
-use crate::record::{Life, Record};
+use crate::record::Life;
 
 /// Events kept of each kind.
 const EVENTS: usize = 1000;
-
-/// Bytes of their records kept of each kind at most; a few huge instances shorten what is remembered.
-const BYTES: u64 = 4 << 20;
 
 /// What a change did to the set of instances. Each kind is remembered apart, so that a busy one displaces no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,87 +71,43 @@ pub struct Event {
     pub at: Wall,
 }
 
-/// A bounded ring of events for each kind; the oldest go first. The key is read out of the record only when asked for.
+/// A bounded ring of events for each kind; the oldest go first. They hold names and no records, so that nothing that is
+/// forgotten elsewhere stays because of them.
 #[derive(Default)]
-pub(crate) struct Events([Mutex<Ring>; 3]);
-
-#[derive(Default)]
-struct Ring {
-    events: VecDeque<Noted>,
-    bytes: u64,
-}
-
-#[derive(Clone)]
-pub(crate) struct Noted {
-    pub(crate) record: Record,
-    pub(crate) revision: u64,
-    pub(crate) kind: EventKind,
-    pub(crate) cause: Cause,
-    pub(crate) origin: Origin,
-    pub(crate) at: Wall,
-}
+pub(crate) struct Events([Mutex<VecDeque<Event>>; 3]);
 
 impl Events {
-    pub(crate) fn note(&self, event: Noted) {
-        let displaced = self.0[event.kind as usize].lock().push(event);
-        // Records are freed outside the lock.
-        drop(displaced);
+    pub(crate) fn note(&self, event: Event) {
+        let mut events = self.0[event.kind as usize].lock();
+        let oldest = if events.len() == EVENTS { events.pop_front() } else { None };
+        events.push_back(event);
+        drop(events);
+        drop(oldest);
     }
 
     /// The events after a revision, newest first.
     pub(crate) fn after(&self, revision: u64) -> Vec<Event> {
-        told(self.0.iter().flat_map(|ring| ring.lock().after(revision)).collect())
+        self.those(|event| event.revision > revision)
     }
 
     /// The events of a key, newest first.
     pub(crate) fn of(&self, key: KeyRef<'_>) -> Vec<Event> {
-        let mut noted: Vec<Noted> = self.0.iter().flat_map(|ring| ring.lock().after(0)).collect();
-        noted.retain(|noted| is_key(&noted.record, key));
-        told(noted)
-    }
-}
-
-impl Ring {
-    /// Adds the newest event and returns those that go for it.
-    fn push(&mut self, event: Noted) -> Vec<Noted> {
-        self.bytes += event.record.size();
-        self.events.push_back(event);
-        let mut displaced = Vec::new();
-        while self.events.len() > EVENTS || (self.bytes > BYTES && self.events.len() > 1) {
-            let Some(oldest) = self.events.pop_front() else { break };
-            self.bytes -= oldest.record.size();
-            displaced.push(oldest);
-        }
-        displaced
+        self.those(|event| event.key.as_ref() == key)
     }
 
     /// Two writers may note in another order than they were numbered, so all are looked at.
-    fn after(&self, revision: u64) -> Vec<Noted> {
-        self.events.iter().filter(|noted| noted.revision > revision).cloned().collect()
+    fn those(&self, wanted: impl Fn(&Event) -> bool) -> Vec<Event> {
+        let of = |ring: &Mutex<VecDeque<Event>>| -> Vec<Event> {
+            ring.lock().iter().filter(|event| wanted(event)).cloned().collect()
+        };
+        let mut events: Vec<Event> = self.0.iter().flat_map(of).collect();
+        events.sort_unstable_by_key(|event| Reverse(event.revision));
+        events
     }
 }
 
-impl Noted {
-    fn told(&self) -> Event {
-        Event {
-            key: self.record.key(),
-            revision: self.revision,
-            kind: self.kind,
-            cause: self.cause,
-            removal: removal(self.record.head().life),
-            status: self.record.status(),
-            origin: self.origin.clone(),
-            at: self.at,
-        }
-    }
-}
-
-fn told(mut noted: Vec<Noted>) -> Vec<Event> {
-    noted.sort_unstable_by_key(|noted| std::cmp::Reverse(noted.revision));
-    noted.iter().map(Noted::told).collect()
-}
-
-fn removal(life: Life) -> Option<RemovalReason> {
+/// Why an instance is not there any more.
+pub(crate) fn removal(life: Life) -> Option<RemovalReason> {
     match life {
         Life::Live => None,
         Life::Cancelled => Some(RemovalReason::Cancelled),

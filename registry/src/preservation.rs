@@ -201,9 +201,10 @@ impl Guard {
         self.since = if enabled || threshold == 0 { None } else { self.since.or(Some(now)) };
         let limit = census.live - (census.live as f64 * config.threshold) as usize;
         let due = self.eureka_sweep.is_none_or(|last| now.since(last) >= config.eureka_interval);
-        let wait = self.eureka_sweep.filter(|_| !due).map_or(config.eureka_interval, |last| {
-            config.eureka_interval.saturating_sub(now.since(last))
-        });
+        let wait = self
+            .eureka_sweep
+            .filter(|_| !due)
+            .map_or(config.eureka_interval, |last| config.eureka_interval.saturating_sub(now.since(last)));
         let next = if enabled { Next::AtSweep(wait) } else { Next::UntilRenewals(threshold) };
         self.forecast = Forecast { budget: limit, next };
         if !due {

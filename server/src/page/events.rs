@@ -8,19 +8,22 @@ use super::query::{self, Names};
 use super::{Deps, Parameters};
 
 /// Parameters that are known.
-const NAMES: Names = Names { known: &["after", "kind", "namespace"], otherwise: "is none of after, kind, namespace" };
+const NAMES: Names =
+    Names { known: &["after", "kind", "namespace"], otherwise: "is none of after, kind, namespace" };
 
 /// Newest first. At most 1,000 of each kind are remembered, so the document is bounded.
 pub(super) fn document(deps: &Deps, asked: Parameters) -> Result<Value, Invalid> {
     let asked = NAMES.read(asked)?;
     let after = query::value(&asked, "after").map(revision).transpose()?.unwrap_or_default();
-    let kinds: Vec<EventKind> =
-        asked.iter().filter(|(name, _)| name == "kind").map(|(_, word)| kind(word)).collect::<Result<_, _>>()?;
+    let kinds: Vec<EventKind> = asked
+        .iter()
+        .filter(|(name, _)| name == "kind")
+        .map(|(_, word)| kind(word))
+        .collect::<Result<_, _>>()?;
     let namespace = query::value(&asked, "namespace").unwrap_or_default();
     let head = deps.core.head();
-    let wanted = |event: &Event| {
-        event.key.namespace == namespace && (kinds.is_empty() || kinds.contains(&event.kind))
-    };
+    let wanted =
+        |event: &Event| event.key.namespace == namespace && (kinds.is_empty() || kinds.contains(&event.kind));
     let events: Vec<Value> =
         deps.core.events_after(after).iter().filter(|event| wanted(event)).map(told).collect();
     Ok(json!({ "revision": head, "boot": deps.core.boot().to_string(), "events": events }))

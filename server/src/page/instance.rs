@@ -1,6 +1,6 @@
 //! What lists do not tell of one instance: `GET /v1/instance`.
 
-use heureka_model::{Instance, Invalid, KeyRef, Now, Overlay, Registration};
+use heureka_model::{Instance, Invalid, KeyRef, Now, Overlay, Registration, canonical_app};
 use serde_json::{Value, json};
 
 use super::query::{self, Names};
@@ -16,7 +16,8 @@ pub(super) fn document(deps: &Deps, asked: Parameters) -> Result<Value, Invalid>
     let asked = NAMES.read(asked)?;
     let required = |name: &'static str| query::value(&asked, name).ok_or_else(|| Invalid::missing(name));
     let namespace = query::value(&asked, "namespace").unwrap_or_default();
-    let key = KeyRef { namespace, app: required("app")?, id: required("id")? };
+    let app = canonical_app(required("app")?);
+    let key = KeyRef { namespace, app: &app, id: required("id")? };
     let (core, now) = (&deps.core, deps.clock.now());
     key.validate(&core.config().limits)?;
     let events: Vec<Value> = core.events_of(key).iter().take(EVENTS).map(events::told).collect();
@@ -68,9 +69,7 @@ fn lease(registration: &Registration, now: Now) -> Value {
 }
 
 fn ports(instance: &Instance) -> Vec<Value> {
-    let named = |port: &heureka_model::NamedPort| {
-        json!({ "name": port.name, "number": port.number, "protocol": port.protocol })
-    };
+    let named = |port: &heureka_model::NamedPort| json!({ "name": port.name, "number": port.number, "protocol": port.protocol });
     instance.ports.iter().map(named).collect()
 }
 

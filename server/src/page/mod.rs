@@ -9,15 +9,13 @@ mod events;
 mod instance;
 mod query;
 mod status;
-#[cfg(test)]
-mod tests;
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::rejection::QueryRejection;
 use axum::extract::Query;
+use axum::extract::rejection::QueryRejection;
 use axum::routing::get;
 use heureka_model::{Clock, Invalid};
 use heureka_registry::Registry;
@@ -66,7 +64,7 @@ fn documents(deps: Deps) -> Router {
     let deps = Arc::new(deps);
     let (one, two, three) = (deps.clone(), deps.clone(), deps);
     Router::new()
-        .route("/v1/status", get(async move || json(&status::document(&one))))
+        .route("/v1/server", get(async move || json(&status::document(&one))))
         .route("/v1/events", get(async move |asked: Parameters| told(events::document(&two, asked))))
         .route("/v1/instance", get(async move |asked: Parameters| instance_told(&three, asked)))
 }
@@ -150,6 +148,6 @@ fn marked(answer: &mut Response<Body>, kind: &'static str) {
 
 /// Whether a request is for the page, its parts or its documents.
 pub(crate) fn is_page(path: &str) -> bool {
-    matches!(path, "" | "/" | "/lastn" | "/v1/status" | "/v1/events" | "/v1/instance")
+    matches!(path, "" | "/" | "/lastn" | "/v1/server" | "/v1/events" | "/v1/instance")
         || assets::PARTS.iter().any(|asset| asset.path == path)
 }

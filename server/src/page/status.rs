@@ -1,4 +1,4 @@
-//! How the server is: `GET /v1/status`.
+//! How the server is: `GET /v1/server`.
 
 use std::num::NonZero;
 use std::thread;
@@ -62,8 +62,10 @@ fn server(deps: &Deps, now: Now) -> Value {
 }
 
 fn registry(stats: &Stats, head: u64) -> Value {
-    let counts: serde_json::Map<String, Value> =
-        Status::ALL.into_iter().map(|status| (status.as_str().into(), stats.counts.get(status).into())).collect();
+    let counts: serde_json::Map<String, Value> = Status::ALL
+        .into_iter()
+        .map(|status| (status.as_str().into(), stats.counts.get(status).into()))
+        .collect();
     json!({
         "instances": stats.instances,
         "applications": stats.applications,

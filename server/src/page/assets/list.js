@@ -5,7 +5,7 @@ const BEYOND = 8;
 export class List {
   // `draw` makes the cells of a row, `open` is called for a row that was chosen.
   constructor(box, { draw, open = () => {}, turn = () => {} }) {
-    Object.assign(this, { box, draw, open, turn, rows: [], at: null, shown: new Map() });
+    Object.assign(this, { box, draw, open, turn, rows: [], at: null, last: 0, shown: new Map() });
     this.space = document.createElement('div');
     this.space.className = 'space';
     this.space.setAttribute('role', 'presentation');
@@ -33,7 +33,8 @@ export class List {
   position() {
     if (this.at === null) return 0;
     this.places ??= new Map(this.rows.map((row, index) => [row.key, index]));
-    return this.places.get(this.at) ?? 0;
+    // Where the chosen one is gone, whatever took its place.
+    return this.places.get(this.at) ?? Math.min(this.last, this.rows.length - 1);
   }
 
   render(anew = false) {
@@ -46,9 +47,10 @@ export class List {
     const first = Math.max(0, Math.floor(this.box.scrollTop / height) - BEYOND);
     const last = Math.min(this.rows.length, Math.ceil((this.box.scrollTop + this.box.clientHeight) / height) + BEYOND);
     const wanted = new Set();
+    let before = null;
     for (let index = first; index < last; index++) {
       wanted.add(this.rows[index].key);
-      this.place(this.rows[index], index, height);
+      before = this.place(this.rows[index], index, height, before);
     }
     for (const [key, { element }] of this.shown) {
       if (!wanted.has(key)) {
@@ -61,15 +63,15 @@ export class List {
     else this.box.removeAttribute('aria-activedescendant');
   }
 
-  place(row, index, height) {
+  // Elements stand in the order of their rows, which is the one in which they are read out.
+  place(row, index, height, before) {
     let shown = this.shown.get(row.key);
     if (!shown || shown.mark !== row.mark) {
       const made = this.draw(row);
       made.id = shown?.element.id ?? `${this.box.id}-${List.made++}`;
       made.classList.add('row');
       made.setAttribute('role', 'row');
-      if (shown) shown.element.replaceWith(made);
-      else this.space.append(made);
+      shown?.element.replaceWith(made);
       shown = { element: made, mark: row.mark };
       this.shown.set(row.key, shown);
     }
@@ -77,13 +79,16 @@ export class List {
     shown.element.style.transform = `translateY(${index * height}px)`;
     shown.element.setAttribute('aria-rowindex', index + 1);
     shown.element.classList.toggle('at', row.key === this.at);
+    const next = before ? before.nextSibling : this.space.firstChild;
+    if (next !== shown.element) this.space.insertBefore(shown.element, next);
+    return shown.element;
   }
 
   select(index, scroll = true) {
     const row = this.rows[Math.max(0, Math.min(index, this.rows.length - 1))];
     if (!row) return;
-    this.at = row.key;
     const [height, place] = [this.height(), this.rows.indexOf(row)];
+    Object.assign(this, { at: row.key, last: place });
     const room = this.box.clientHeight - height;
     if (scroll && place * height < this.box.scrollTop) this.box.scrollTop = place * height;
     if (scroll && place * height > this.box.scrollTop + room) this.box.scrollTop = place * height - room;

@@ -16,8 +16,9 @@ const FRESH = 2000;
 
 const namespace = new URLSearchParams(location.search).get('namespace') ?? '';
 const filter = byId('filter');
-// Applications that somebody opened or closed.
+// Applications that somebody opened or closed: of the whole list, and of what a search found.
 const turned = new Map();
+const turnedFound = new Map();
 const hidden = new Set();
 let state = 'wait';
 
@@ -37,8 +38,11 @@ const feed = new Feed(namespace, view, (told) => {
   connection();
 });
 
-function isOpen(app, searched) {
-  return turned.get(app.name) ?? (searched || view.held.size <= FEW);
+const searches = () => filter.value.trim() !== '';
+
+function isOpen(app) {
+  if (searches()) return turnedFound.get(app.name) ?? true;
+  return turned.get(app.name) ?? view.held.size <= FEW;
 }
 
 function rows() {
@@ -50,7 +54,7 @@ function rows() {
     const members = wanted.length || hidden.size ? app.sorted.filter(fits) : app.sorted;
     if (!members.length) continue;
     found += members.length;
-    const open = isOpen(app, wanted.length > 0);
+    const open = isOpen(app);
     const counts = STATUSES.map((status) => [status, members.filter((one) => one.status === status).length]);
     const zones = [...new Set(members.map((one) => one.zone).filter(Boolean))].sort();
     shown.push({ key: `app ${app.name}`, mark: `${open} ${counts} ${zones}`, app, open, counts, zones, size: members.length });
@@ -67,6 +71,7 @@ function rows() {
 function drawn() {
   const { shown, found, searched } = rows();
   list.show(shown);
+  byId('expand').textContent = shown.some((one) => one.open) ? 'Collapse all' : 'Expand all';
   const all = `${plural(view.held.size, 'instance')} of ${plural(view.apps.size, 'application')}`;
   const empty = state === 'wait' ? 'Waiting for the server' : 'No instances available';
   byId('found').textContent = searched ? `${number(found)} of ${all}` : view.held.size ? all : empty;
@@ -97,7 +102,7 @@ function chosen(row) {
 }
 
 function turn(row, open) {
-  if (!row.one) turned.set(row.app.name, open);
+  if (!row.one) (searches() ? turnedFound : turned).set(row.app.name, open);
   else if (!open) list.select(list.rows.findIndex(({ key }) => key === `app ${row.one.app}`));
   drawn();
 }
@@ -184,7 +189,10 @@ function named() {
 }
 
 byId('statuses').append(...buttons.map(([, button]) => button));
-filter.addEventListener('input', drawn);
+filter.addEventListener('input', () => {
+  turnedFound.clear();
+  drawn();
+});
 filter.addEventListener('keydown', (event) => {
   if (event.key === 'Escape') {
     filter.value = '';
@@ -196,9 +204,8 @@ filter.addEventListener('keydown', (event) => {
   }
 });
 byId('expand').addEventListener('click', () => {
-  const open = byId('expand').textContent === 'Expand all';
-  for (const name of view.apps.keys()) turned.set(name, open);
-  byId('expand').textContent = open ? 'Collapse all' : 'Expand all';
+  const open = !list.rows.some((row) => row.open);
+  for (const name of view.apps.keys()) (searches() ? turnedFound : turned).set(name, open);
   drawn();
 });
 document.addEventListener('keydown', (event) => {

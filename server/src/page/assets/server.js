@@ -56,7 +56,7 @@ export class Server {
   }
 
   async read() {
-    const status = await fetched('v1/status');
+    const status = await fetched('v1/server');
     if (status) {
       this.ahead = status.server.now_ms - Date.now();
       this.last = status;
