@@ -273,7 +273,7 @@ def many(start, browser, picture):
     browser.open(f"http://{server.address}/")
     proved(browser)
     print(f"    proved {time.monotonic() - begun:.1f} s after it was opened", flush=True)
-    require(text(browser, "found") == f"{MANY:,} instances of 100 applications", text(browser, "found"))
+    until(lambda: text(browser, "found") == f"{MANY:,} instances of 100 applications", "all are counted")
     picture("many")
     browser.look()
     drawn = "document.querySelectorAll('#list .row').length"

@@ -50,6 +50,7 @@ export function moment(ms) {
 
 export function bytes(count) {
   if (count === null || count === undefined) return null;
+  if (count < 1048576) return `${number(count / 1024)} KiB`;
   const mebibytes = count / 1048576;
   return mebibytes >= 10240 ? `${(mebibytes / 1024).toFixed(1)} GiB` : `${number(mebibytes)} MiB`;
 }

@@ -147,7 +147,7 @@ function tiles() {
   byId('tiles').replaceChildren(
     tile('Instances', number(view.held.size)),
     tile('Applications', number(view.apps.size)),
-    tile('Renewals a minute', `${number(leases.renewals_last_minute)} of ${number(leases.expected_per_minute)}`),
+    tile('Renewals / min', `${number(leases.renewals_last_minute)} of ${number(leases.expected_per_minute)}`),
     tile('Leases held back', number(preservation.held), preservation.held ? 'bad' : null),
     tile('Self-preservation', preservation.protecting ? 'protecting' : preservation.mode === 'off' ? 'off' : 'quiet', preservation.protecting ? 'bad' : null),
     tile('Replicas', peers.length ? `${up} of ${peers.length}` : 'none', up < peers.length ? 'bad' : null));
