@@ -96,7 +96,7 @@ def main(server, watchers, start):
     with check("an empty page opens, says so and proves it"):
         browser.open(f"http://{server.address}/")
         proved(browser)
-        require(text(browser, "found") == "No instances available", text(browser, "found"))
+        until(lambda: text(browser, "found") == "No instances available", "the page says that there is none")
 
     with check("what is registered over REST is shown within a second, and what is cancelled is gone within one"):
         seconds = []
@@ -163,6 +163,7 @@ def main(server, watchers, start):
     with check("everything is reached by keyboard alone"):
         browser.open(f"http://{server.address}/")
         proved(browser)
+        until(lambda: has(browser, "needle"), "the list is drawn")
         stops = []
         for _ in range(9):
             browser.press("Tab")
@@ -206,7 +207,7 @@ def main(server, watchers, start):
         browser.open(f"{proxy.address}/eureka/")
         until(lambda: browser.value("location.href") == f"{proxy.address}/", "the original's place leads to the page")
         browser.open(f"{proxy.address}/lastn")
-        until(lambda: "LIVE through" in browser.value("document.getElementById('recent').textContent"), "events are told")
+        until(lambda: "LIVE through" in (text(browser, "recent") or ""), "events are told")
         require(not [path for path in proxy.strayed if path != "/favicon.ico"], proxy.strayed)
 
     with check("pictures in light, in the dark and on a phone"):

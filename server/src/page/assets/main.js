@@ -115,7 +115,7 @@ function opened(app, id) {
 
 // One button for each status: what is not pressed is not shown.
 const buttons = STATUSES.map((status) => {
-  const button = element('button', { type: 'button', 'aria-pressed': 'true', 'data-status': status });
+  const button = element('button', { type: 'button', 'aria-pressed': 'true', 'data-status': status, hidden: '' });
   button.addEventListener('click', () => {
     if (!hidden.delete(status)) hidden.add(status);
     button.setAttribute('aria-pressed', !hidden.has(status));
@@ -134,7 +134,8 @@ function statuses() {
   for (const [status, button] of buttons) {
     const sum = count(status);
     button.textContent = `${number(sum)} ${status}`;
-    button.hidden = sum === 0 && !hidden.has(status);
+    // What somebody stands on stays.
+    button.hidden = sum === 0 && !hidden.has(status) && button !== document.activeElement;
   }
 }
 
