@@ -246,6 +246,9 @@ def main(server, watchers, start):
         # Browsers themselves complain of each connection that is refused.
         browser.complaints[before:] = [one for one in browser.complaints[before:] if "net::ERR" not in json.dumps(one)]
 
+    with check("held leases are told with their number and what comes next, and other servers with their state"):
+        protecting(start, browser, picture)
+
     with check(f"{MANY:,} instances are usable"):
         many(start, browser, picture)
 
@@ -263,6 +266,25 @@ def stage(owner):
                            metadata={"zone": f"eu-central-1{'abc'[number % 3]}", "version": f"2.{number}.1", "management.port": "9090"})
             owner.call("PUT", f"apps/{app}/{app.lower()}-{number}:8080")
     owner.call("PUT", "apps/ORDERS/orders-7:8080/status?value=OUT_OF_SERVICE")
+
+
+def protecting(start, browser, picture):
+    one = start(kind=Beside)
+    two = start("127.0.0.1:0", "--node-id", "two", "--peer", one.address, kind=Beside)
+    owner = Owner(two)
+    for number in range(20):
+        owner.register("SILENT", f"s-{number:02}", lease=2)
+        owner.call("PUT", f"apps/SILENT/s-{number:02}")
+    browser.open(f"http://{two.address}/")
+    until(lambda: "Nobody renews at all, so 20 leases" in (text(browser, "banners") or ""), "the banner says what is held")
+    require(len(rows(browser)) == 21, rows(browser))
+    picture("protecting")
+    browser.value("location.hash = 'server'")
+    until(lambda: "available" in text(browser, "peers"), "the other server is there")
+    picture("replicas", dark=True)
+    one.stop()
+    until(lambda: "unreachable" in text(browser, "peers"), "the other server is away")
+    browser.look()
 
 
 def many(start, browser, picture):
