@@ -11,11 +11,19 @@ export class Feed {
     const query = new URLSearchParams({ client: 'status page', interval: String(INTERVAL) });
     if (namespace) query.set('namespace', namespace);
     this.address = `v1/watch?${query}`;
-    Object.assign(this, { view, told, source: null, wait: 100, timer: 0, hiding: 0 });
+    Object.assign(this, { view, told, source: null, wait: 100, timer: 0, hiding: 0, resting: false });
     document.addEventListener('visibilitychange', () => this.seen());
   }
 
+  // A server that is starting or leaving has no feed to give and is not asked for one.
+  permit(ready) {
+    this.permitted = ready;
+    if (ready && !this.source && !this.timer && !this.resting) this.open();
+  }
+
   open() {
+    this.timer = 0;
+    if (!this.permitted) return;
     const source = new EventSource(this.address);
     this.source = source;
     for (const name of ['begin', 'change', 'end', 'bookmark']) {
@@ -55,6 +63,7 @@ export class Feed {
     this.source?.close();
     this.source = null;
     clearTimeout(this.timer);
+    this.timer = 0;
   }
 
   seen() {

@@ -156,6 +156,7 @@ function tiles() {
 
 function reported(status) {
   if (!status) state = state === 'live' ? state : 'lost';
+  feed.permit(status?.server.state === 'ready');
   tiles();
   connection();
 }
@@ -224,4 +225,3 @@ document.addEventListener('keydown', (event) => {
 window.addEventListener('hashchange', named);
 named();
 server.follow();
-feed.open();

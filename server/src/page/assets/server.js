@@ -3,6 +3,8 @@
 import { byId, bytes, element, fetched, link, moment, number, pill, plural, span, terms } from './dom.js';
 
 const EVERY = 2000;
+// While it does not answer, or not to readers.
+const SOON = 500;
 const MODES = { budget: 'budget of removals', eureka: 'Eureka’s arithmetic', off: 'off', freeze: 'nothing is removed' };
 
 // What self-preservation will do next, in a sentence.
@@ -52,7 +54,7 @@ export class Server {
 
   async follow() {
     if (!document.hidden || !this.last) await this.read();
-    setTimeout(() => this.follow(), EVERY);
+    setTimeout(() => this.follow(), this.ready ? EVERY : SOON);
   }
 
   async read() {
@@ -62,6 +64,7 @@ export class Server {
       this.last = status;
       this.draw(status);
     }
+    this.ready = status?.server.state === 'ready';
     this.told(status);
   }
 
