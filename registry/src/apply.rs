@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use heureka_model::{Action, KeyHasher, KeyRef, Now, Registration, Stamp, Status, Wall, same_text};
 
-use crate::events::{Cause, Noted};
+use crate::events::{Cause, Event, EventKind, removal};
 use crate::leases::{Heard, LeaseFlags, Sign};
 use crate::log::{Entry, Stamps, Sums};
 use crate::record::{Draft, Flat, Head, Life, OverlayNote, Record};
@@ -311,7 +311,7 @@ impl Key<'_> {
         self.held = Some(Held { slot, revision: committed.revision, record });
         self.settle_lease(write.renewal, was_live);
         self.set_timers(write);
-        self.note(write.cause, origin, committed.revision);
+        self.note(kind(write, was_live), write.cause, origin, committed.revision);
     }
 
     fn settle_lease(&self, renewal: Renewal, was_live: bool) {
@@ -348,13 +348,15 @@ impl Key<'_> {
         }
     }
 
-    fn note(&self, cause: Cause, origin: &Origin, revision: u64) {
+    fn note(&self, kind: EventKind, cause: Cause, origin: &Origin, revision: u64) {
         if let Some(held) = &self.held {
-            let record = held.record.clone();
-            self.registry.events.note(Noted {
-                record,
+            self.registry.events.note(Event {
+                key: self.key.to_owned(),
                 revision,
+                kind,
                 cause,
+                removal: removal(held.record.head().life),
+                status: held.record.status(),
                 origin: origin.clone(),
                 at: self.now.wall,
             });
@@ -400,6 +402,15 @@ impl OwnerWrite {
     pub(crate) fn after(record: &Record, status: Status) -> Self {
         let last = Self::same(record);
         Self { owner: last.owner.saturating_add(1), status, ..last }
+    }
+}
+
+/// What a change does to the set of instances.
+fn kind(write: &Write<'_>, was_live: bool) -> EventKind {
+    match write.life {
+        Life::Live if !was_live || write.cause == Cause::Updated => EventKind::Registration,
+        Life::Cancelled | Life::Expired if was_live || write.cause == Cause::Cancelled => EventKind::Removal,
+        _ => EventKind::Change,
     }
 }
 

@@ -1,15 +1,27 @@
 //! The last changes with their causes, for explanations. Not a log: nothing is built from it.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-use heureka_model::{InstanceKey, Wall};
+use heureka_model::{InstanceKey, KeyRef, RemovalReason, Status, Wall};
 use parking_lot::Mutex;
 
 use crate::Origin;
-use crate::record::Record;
+use crate::record::Life;
 
-/// Events kept.
-const EVENTS: usize = 1024;
+/// Events kept of each kind.
+const EVENTS: usize = 1000;
+
+/// What a change did to the set of instances. Each kind is remembered apart, so that a busy one displaces no other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EventKind {
+    /// An instance came, or its owner registered it again with other content.
+    Registration,
+    /// An instance went, or one that was not there was cancelled.
+    Removal,
+    /// Something changed about an instance that stayed.
+    Change,
+}
 
 /// Why a key changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,44 +57,60 @@ pub struct Event {
     pub key: InstanceKey,
     /// Revision of the change.
     pub revision: u64,
+    /// What it did to the set.
+    pub kind: EventKind,
     /// Why.
     pub cause: Cause,
+    /// Why the instance went; nothing for those that came or stayed.
+    pub removal: Option<RemovalReason>,
+    /// Status since then, or the last one of an instance that went.
+    pub status: Status,
     /// Who.
     pub origin: Origin,
     /// When, on this server's wall clock.
     pub at: Wall,
 }
 
-/// A bounded ring of events; the oldest go first. The key is read out of the record only when asked for.
+/// A bounded ring of events for each kind; the oldest go first. They hold names and no records, so that nothing that is
+/// forgotten elsewhere stays because of them.
 #[derive(Default)]
-pub(crate) struct Events(Mutex<VecDeque<Noted>>);
-
-pub(crate) struct Noted {
-    pub(crate) record: Record,
-    pub(crate) revision: u64,
-    pub(crate) cause: Cause,
-    pub(crate) origin: Origin,
-    pub(crate) at: Wall,
-}
+pub(crate) struct Events([Mutex<VecDeque<Event>>; 3]);
 
 impl Events {
-    pub(crate) fn note(&self, event: Noted) {
-        let mut events = self.0.lock();
+    pub(crate) fn note(&self, event: Event) {
+        let mut events = self.0[event.kind as usize].lock();
         let oldest = if events.len() == EVENTS { events.pop_front() } else { None };
         events.push_back(event);
         drop(events);
         drop(oldest);
     }
 
-    /// The events, newest first.
-    pub(crate) fn list(&self) -> Vec<Event> {
-        let event = |noted: &Noted| Event {
-            key: noted.record.key(),
-            revision: noted.revision,
-            cause: noted.cause,
-            origin: noted.origin.clone(),
-            at: noted.at,
+    /// The events after a revision, newest first.
+    pub(crate) fn after(&self, revision: u64) -> Vec<Event> {
+        self.those(|event| event.revision > revision)
+    }
+
+    /// The events of a key, newest first.
+    pub(crate) fn of(&self, key: KeyRef<'_>) -> Vec<Event> {
+        self.those(|event| event.key.as_ref() == key)
+    }
+
+    /// Two writers may note in another order than they were numbered, so all are looked at.
+    fn those(&self, wanted: impl Fn(&Event) -> bool) -> Vec<Event> {
+        let of = |ring: &Mutex<VecDeque<Event>>| -> Vec<Event> {
+            ring.lock().iter().filter(|event| wanted(event)).cloned().collect()
         };
-        self.0.lock().iter().rev().map(event).collect()
+        let mut events: Vec<Event> = self.0.iter().flat_map(of).collect();
+        events.sort_unstable_by_key(|event| Reverse(event.revision));
+        events
+    }
+}
+
+/// Why an instance is not there any more.
+pub(crate) fn removal(life: Life) -> Option<RemovalReason> {
+    match life {
+        Life::Live => None,
+        Life::Cancelled => Some(RemovalReason::Cancelled),
+        Life::Expired => Some(RemovalReason::Expired),
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use heureka_model::Mono;
 
+use crate::outlook::Next;
 use crate::{Preservation, PreservationMode};
 
 /// Span over which the budget counts.
@@ -90,6 +91,14 @@ pub(crate) struct Guard {
     /// Removed instances that came back within it.
     returned: Recent,
     eureka_sweep: Option<Mono>,
+    forecast: Forecast,
+}
+
+/// What was decided last, in words and numbers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Forecast {
+    pub(crate) budget: usize,
+    pub(crate) next: Next,
 }
 
 const NOTHING: Allowance =
@@ -116,6 +125,7 @@ impl Guard {
         match config.mode {
             PreservationMode::Off => {
                 self.since = None;
+                self.forecast = Forecast { budget: census.live, next: Next::AtOnce };
                 Allowance { protected: usize::MAX, ..NOTHING }
             }
             PreservationMode::Eureka => self.eureka(config, census, renewals, now),
@@ -133,6 +143,21 @@ impl Guard {
         self.returned.note(count, now);
     }
 
+    /// What was decided last.
+    pub(crate) fn forecast(&self) -> Forecast {
+        self.forecast
+    }
+
+    /// Protected leases that went within the window.
+    pub(crate) fn removed_lately(&mut self, now: Mono) -> usize {
+        self.removed.count(now)
+    }
+
+    /// For how long leases have been held.
+    pub(crate) fn held_for(&self, now: Mono) -> Option<Duration> {
+        self.since.map(|since| now.since(since))
+    }
+
     fn budget(&mut self, config: &Preservation, census: &Census, now: Mono) -> Allowance {
         let recent = self.removed.count(now);
         let gone = recent.saturating_sub(self.returned.count(now));
@@ -144,9 +169,11 @@ impl Guard {
         let silence = collapsed || (beyond && nothing_renews);
         self.steady = if silence { None } else { self.steady.or(Some(now)) };
         // Those who come back after an outage do so over one interval; whoever is late is not dead yet.
-        let returned = self.steady.is_some_and(|since| now.since(since) >= patience(census));
+        let patience = patience(census);
+        let returned = self.steady.is_some_and(|since| now.since(since) >= patience);
         if !beyond && (self.since.is_none() || returned) {
             self.since = None;
+            self.forecast = Forecast { budget, next: Next::AtOnce };
             return Allowance { protected: silent, ..NOTHING };
         }
         let held = now.since(*self.since.get_or_insert(now));
@@ -154,9 +181,16 @@ impl Guard {
         let patience_over = held >= config.max_hold;
         let may_go = if nothing_renews { patience_over } else { returned };
         if !may_go {
+            let next = match self.steady {
+                _ if nothing_renews => Next::AfterHold(config.max_hold.saturating_sub(held)),
+                Some(since) => Next::AfterOthersRenewed(patience.saturating_sub(now.since(since))),
+                None => Next::WhileOthersAreSilent,
+            };
+            self.forecast = Forecast { budget, next };
             return NOTHING;
         }
         let overdue = if patience_over { Duration::ZERO } else { SILENCE };
+        self.forecast = Forecast { budget, next: Next::Gradually(overdue) };
         Allowance { protected: left, overdue, keep_last_up: !patience_over, unprotected: true }
     }
 
@@ -165,12 +199,18 @@ impl Guard {
         let threshold = (census.promised * config.threshold) as u64;
         let enabled = threshold > 0 && renewals > threshold;
         self.since = if enabled || threshold == 0 { None } else { self.since.or(Some(now)) };
+        let limit = census.live - (census.live as f64 * config.threshold) as usize;
         let due = self.eureka_sweep.is_none_or(|last| now.since(last) >= config.eureka_interval);
+        let wait = self
+            .eureka_sweep
+            .filter(|_| !due)
+            .map_or(config.eureka_interval, |last| config.eureka_interval.saturating_sub(now.since(last)));
+        let next = if enabled { Next::AtSweep(wait) } else { Next::UntilRenewals(threshold) };
+        self.forecast = Forecast { budget: limit, next };
         if !due {
             return Allowance { unprotected: false, ..NOTHING };
         }
         self.eureka_sweep = Some(now);
-        let limit = census.live - (census.live as f64 * config.threshold) as usize;
         Allowance { protected: if enabled { limit } else { 0 }, unprotected: false, ..NOTHING }
     }
 }
@@ -357,6 +397,41 @@ mod tests {
             let allowance = guard.decide(&config, &census(live, lapsed(live, 0, false)), 1000, Mono(0));
             assert_eq!(allowance.protected, limit, "{live}");
         }
+    }
+
+    #[test]
+    fn what_will_happen_next_is_told_with_its_time() {
+        let mut guard = Guard::default();
+        let silent = census(20, lapsed(20, 100, false));
+        decide(&mut guard, &silent, 0);
+        decide(&mut guard, &silent, 300);
+        assert_eq!(guard.forecast().next, Next::AfterHold(Duration::from_mins(25)));
+        assert_eq!(guard.held_for(Mono(300_000)), Some(Duration::from_mins(5)));
+        let falling = Census { heard: 10.0, ..census(20, lapsed(1, 100, false)) };
+        decide(&mut guard, &falling, 310);
+        assert_eq!(guard.forecast().next, Next::WhileOthersAreSilent);
+        let returning = census(20, lapsed(6, 100, false));
+        decide(&mut guard, &returning, 320);
+        assert_eq!(guard.forecast().next, Next::AfterOthersRenewed(Duration::from_secs(45)));
+        decide(&mut guard, &returning, 335);
+        assert_eq!(guard.forecast().next, Next::AfterOthersRenewed(Duration::from_secs(30)));
+        decide(&mut guard, &returning, 365);
+        let told = guard.forecast();
+        assert_eq!((told.budget, told.next), (3, Next::Gradually(SILENCE)));
+        decide(&mut guard, &census(20, Vec::new()), 370);
+        assert_eq!((guard.forecast().next, guard.held_for(Mono(370_000))), (Next::AtOnce, None));
+    }
+
+    #[test]
+    fn the_originals_next_sweep_is_told() {
+        let config = Preservation { mode: PreservationMode::Eureka, ..Preservation::default() };
+        let ten = census(10, lapsed(1, 0, false));
+        let mut guard = Guard::default();
+        guard.decide(&config, &ten, 17, Mono(0));
+        assert_eq!(guard.forecast().next, Next::UntilRenewals(17));
+        guard.decide(&config, &ten, 18, Mono(20_000));
+        let told = guard.forecast();
+        assert_eq!((told.budget, told.next), (2, Next::AtSweep(Duration::from_secs(40))));
     }
 
     #[test]

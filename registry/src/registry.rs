@@ -171,7 +171,19 @@ impl Registry {
     /// The last changes with their causes, newest first.
     #[must_use]
     pub fn events(&self) -> Vec<Event> {
-        self.events.list()
+        self.events_after(0)
+    }
+
+    /// Those after a revision, newest first. At most 1,000 of each kind are remembered.
+    #[must_use]
+    pub fn events_after(&self, revision: u64) -> Vec<Event> {
+        self.events.after(revision)
+    }
+
+    /// Those of a key, newest first.
+    #[must_use]
+    pub fn events_of(&self, key: KeyRef<'_>) -> Vec<Event> {
+        self.events.of(key)
     }
 
     /// The moment at which what comes now is heard.

@@ -11,12 +11,13 @@ use rand::seq::SliceRandom;
 
 use crate::apply::{OwnerWrite, Renewal, Write};
 use crate::events::Cause;
+use crate::outlook::{Next, Outlook};
 use crate::overrides::no_overlay;
 use crate::preservation::{Allowance, Census, Guard, Lapsed};
 use crate::record::{Life, Record};
 use crate::seeded::{Bug, planted};
 use crate::timers::Due;
-use crate::{Origin, Registry, Removals};
+use crate::{Origin, Preservation, PreservationMode, Registry, Removals};
 
 /// A renewal is overdue after one and a half intervals.
 const OVERDUE: (u64, u64) = (3, 2);
@@ -47,6 +48,11 @@ pub(crate) struct Seen {
     pub(crate) promised: f64,
     pub(crate) held: usize,
     pub(crate) renewals_last_minute: u64,
+    live: usize,
+    expected: f64,
+    heard: f64,
+    removed: usize,
+    held_for: Option<Duration>,
 }
 
 impl Ticker {
@@ -99,6 +105,11 @@ impl Registry {
             promised: census.promised,
             held: census.lapsed.len() - gone,
             renewals_last_minute: renewals,
+            live: census.live - gone,
+            expected: census.expected,
+            heard: census.heard,
+            removed: ticker.guard.removed_lately(now.mono),
+            held_for: ticker.guard.held_for(now.mono),
         };
         let protecting = ticker.guard.is_protecting();
         if self.protecting.swap(protecting, Ordering::AcqRel) != protecting {
@@ -106,13 +117,38 @@ impl Registry {
         }
     }
 
-    fn allowance(&self, ticker: &mut Ticker, census: &Census, renewals: u64, now: Mono) -> Allowance {
-        let mut preservation = self.config.preservation.clone();
-        match *self.removals.lock() {
-            Removals::Configured => {}
-            Removals::As(mode) => preservation.mode = mode,
-            Removals::Frozen => return Allowance::NOTHING,
+    /// Self-preservation as it stood at the last tick.
+    #[must_use]
+    pub fn outlook(&self) -> Outlook {
+        let mode = self.preservation_mode();
+        let ticker = self.ticker.lock();
+        let (seen, forecast) = (ticker.seen, ticker.guard.forecast());
+        drop(ticker);
+        Outlook {
+            mode,
+            live: seen.live as u64,
+            held: seen.held as u64,
+            budget: forecast.budget as u64,
+            removed: seen.removed as u64,
+            expected_per_minute: seen.expected,
+            heard_per_minute: seen.heard,
+            held_for: seen.held_for,
+            next: if mode.is_none() { Next::Never } else { forecast.next },
         }
+    }
+
+    /// The way in force; nothing while no lease may be removed.
+    fn preservation_mode(&self) -> Option<PreservationMode> {
+        match *self.removals.lock() {
+            Removals::Configured => Some(self.config.preservation.mode),
+            Removals::As(mode) => Some(mode),
+            Removals::Frozen => None,
+        }
+    }
+
+    fn allowance(&self, ticker: &mut Ticker, census: &Census, renewals: u64, now: Mono) -> Allowance {
+        let Some(mode) = self.preservation_mode() else { return Allowance::NOTHING };
+        let preservation = Preservation { mode, ..self.config.preservation.clone() };
         ticker.guard.decide(&preservation, census, renewals, now)
     }
 

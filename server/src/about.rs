@@ -51,7 +51,7 @@ fn replica(peer: Peer) -> Replica {
 }
 
 /// Bytes on a line of one of Linux's files; nothing elsewhere.
-fn kilobytes(file: &str, line: &str) -> Option<u64> {
+pub(crate) fn kilobytes(file: &str, line: &str) -> Option<u64> {
     let text = fs::read_to_string(file).ok()?;
     let value = text.lines().find_map(|one| one.strip_prefix(line))?;
     let kilobytes: u64 = value.trim().strip_suffix("kB")?.trim().parse().ok()?;

@@ -16,6 +16,7 @@ use tower_service::Service as _;
 use crate::access::Access;
 use crate::grpc;
 use crate::metrics::Surface;
+use crate::page;
 
 /// A request as handlers see it.
 pub(crate) type Request = http::Request<Body>;
@@ -92,6 +93,7 @@ impl App {
             Some("/metrics" | "/health/live" | "/health/ready" | "/health/startup" | "/health/eureka") => {
                 Surface::Operations
             }
+            Some(path) if page::is_page(path) => Surface::Operations,
             _ => Surface::Rest,
         }
     }

@@ -19,6 +19,7 @@ use crate::grpc::{self, Grpc};
 use crate::life::{Cluster, Life, Preserving, State};
 use crate::listen::{Listen, Listener};
 use crate::metrics::{Metrics, Sources};
+use crate::page::{self, Page};
 use crate::peers::{Dial, Peers};
 use crate::ticks::Ticks;
 use crate::{Running, StartError, World, eureka, health, persist};
@@ -95,14 +96,16 @@ impl Parts {
     pub(crate) async fn surfaces(&self, routes: Router, stores: bool) -> Result<Surfaces, StartError> {
         let grpc = Grpc::new(self.native(stores)).await?;
         tokio::spawn(grpc.health.follow(self.life.clone()));
+        let page = self.page(grpc.watches.clone(), stores);
         let (metrics, (rest, eureka)) = Metrics::around(self.sources(grpc.watches), || self.legacy())?;
         let metrics = Arc::new(metrics);
         let own = routes
             .merge(grpc.feed)
+            .merge(page.documents)
             .merge(health::router(self.life.clone(), self.cluster.amiss.clone(), metrics.clone()))
             .merge(eureka::router(eureka.clone()));
         let native = self.peers.serve(grpc.router, &self.ending);
-        let app = App::new(native, own, rest, &self.config.server.context_path);
+        let app = App::new(native, own, rest.merge(page.router), &self.config.server.context_path);
         let app = app.guarded(Access::new(&self.config.auth));
         Ok(Surfaces { app, metrics, eureka })
     }
@@ -177,6 +180,25 @@ impl Parts {
             store: self.stored.clone(),
             node: self.config.server.clone(),
         }
+    }
+
+    /// The status page, if it is to be served.
+    fn page(&self, watches: Arc<grpc::Watches>, stores: bool) -> Page {
+        if !self.config.server.page {
+            return Page::default();
+        }
+        let deps = page::Deps {
+            core: self.core.clone(),
+            clock: self.world.clock.clone(),
+            life: self.life.clone(),
+            cluster: self.cluster.clone(),
+            preserving: self.preserving.clone(),
+            watches,
+            identity: self.identity.clone(),
+            node: self.config.server.clone(),
+            store: stores.then(|| self.stored.clone()),
+        };
+        Page::new(deps)
     }
 
     /// What the native surface works with.

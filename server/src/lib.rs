@@ -19,6 +19,7 @@ mod health;
 pub mod life;
 pub mod listen;
 pub mod metrics;
+mod page;
 pub mod peers;
 mod persist;
 pub mod telemetry;

@@ -1,6 +1,7 @@
 """A real browser, told what to do over the pipe that its tools use; and the origin that a page comes from, which passes
 the feed on as any proxy does, and can do harm to it."""
 
+import base64
 import contextlib
 import http.client
 import http.server
@@ -27,6 +28,13 @@ WITH_PIPE = (
 )
 
 
+#: Keys by the names that pages know them by, with the numbers that browsers know them by.
+KEYS = {
+    "Tab": 9, "Enter": 13, "Escape": 27, " ": 32, "PageUp": 33, "PageDown": 34, "End": 35, "Home": 36,
+    "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "/": 191,
+}
+
+
 class Browser:
     """Chromium without a window, with a profile of its own, which goes with it."""
 
@@ -35,6 +43,8 @@ class Browser:
         self.printed = []
         self.numbers = itertools.count(1)
         self.answers = {}
+        #: What pages and the browser said on the console that is wrong.
+        self.complaints = []
         reading, self.commands = os.pipe()
         self.events, writing = os.pipe()
         flags = (
@@ -58,6 +68,8 @@ class Browser:
         self.showing.start()
         pages = [one for one in self.call("Target.getTargets")["targetInfos"] if one["type"] == "page"]
         self.session = self.call("Target.attachToTarget", targetId=pages[0]["targetId"], flatten=True)["sessionId"]
+        for domain in ("Runtime", "Log", "Page"):
+            self.call(f"{domain}.enable", self.session)
 
     def _read(self):
         rest = b""
@@ -67,7 +79,15 @@ class Browser:
                 said = json.loads(text)
                 if "id" in said:
                     self.answers[said["id"]] = said
+                else:
+                    self._heard(said["method"], said["params"])
         self.ended.set()
+
+    def _heard(self, method, params):
+        called = method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning", "assert")
+        logged = method == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning")
+        if called or logged or method == "Runtime.exceptionThrown":
+            self.complaints.append(params)
 
     def _show(self):
         for line in self.child.stderr:
@@ -99,6 +119,31 @@ class Browser:
         if "exceptionDetails" in found:
             raise Failed(f"the page: {expression}: {found['exceptionDetails'].get('exception', {}).get('description')}")
         return found["result"].get("value")
+
+    def press(self, key, times=1):
+        """A key, as from a keyboard."""
+        text = {"Enter": "\r", " ": " ", "/": "/"}.get(key)
+        said = {"key": key, "windowsVirtualKeyCode": KEYS[key], **({"text": text} if text else {})}
+        for _ in range(times):
+            for kind in ("keyDown" if text else "rawKeyDown", "keyUp"):
+                self.call("Input.dispatchKeyEvent", self.session, type=kind, **said)
+
+    def write(self, text):
+        """Text into what has the focus."""
+        self.call("Input.insertText", self.session, text=text)
+
+    def look(self, width=1280, height=800, dark=False, phone=False):
+        """From now on the page is seen like this."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 2 if phone else 1, "mobile": phone}
+        self.call("Emulation.setDeviceMetricsOverride", self.session, **size)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.call("Emulation.setEmulatedMedia", self.session, features=[scheme])
+
+    def picture(self, path):
+        """Writes what is seen as a PNG."""
+        taken = self.call("Page.captureScreenshot", self.session, format="png")
+        with open(path, "wb") as file:
+            file.write(base64.b64decode(taken["data"]))
 
     def kill(self):
         with contextlib.suppress(OSError):
@@ -188,5 +233,53 @@ class Origin:
 
     def kill(self):
         self.cut()
+        self.listener.shutdown()
+        self.listener.server_close()
+
+
+class Prefixed:
+    """A proxy as people put before a server: below a prefix that it takes off, every byte passed on as it comes."""
+
+    PREFIX = "/tools/registry"
+
+    def __init__(self, server):
+        proxy = self
+        self.server = server
+        #: Paths that were asked for and are not below the prefix.
+        self.strayed = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                if self.path.startswith(proxy.PREFIX + "/"):
+                    proxy.passed(self)
+                else:
+                    proxy.strayed.append(self.path)
+                    self.send_error(404)
+
+            def log_message(self, *_):
+                pass
+
+        self.listener = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.listener.serve_forever, daemon=True).start()
+
+    @property
+    def address(self):
+        return "http://127.0.0.1:%d%s" % (self.listener.server_address[1], self.PREFIX)
+
+    def passed(self, request):
+        upstream = http.client.HTTPConnection(self.server.address, timeout=PATIENCE)
+        asked = {name: value for name, value in request.headers.items() if name.lower() not in ("host", "connection")}
+        with contextlib.suppress(OSError, http.client.HTTPException), contextlib.closing(upstream):
+            upstream.request("GET", request.path.removeprefix(self.PREFIX), headers=asked)
+            answer = upstream.getresponse()
+            request.send_response(answer.status)
+            for name, value in answer.headers.items():
+                if name.lower() not in ("connection", "transfer-encoding"):
+                    request.send_header(name, value)
+            request.end_headers()
+            while piece := answer.read1(1 << 16):
+                request.wfile.write(piece)
+
+    def kill(self):
         self.listener.shutdown()
         self.listener.server_close()

@@ -3,6 +3,7 @@
 mod bounds;
 mod convergence;
 mod digests;
+mod events;
 mod failover;
 mod lane;
 mod laws;

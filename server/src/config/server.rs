@@ -24,6 +24,8 @@ pub struct ServerConfig {
     pub profile: Profile,
     /// Prefix of every HTTP path, empty or `/like/this`.
     pub context_path: String,
+    /// Whether the status page is served.
+    pub page: bool,
     /// Addresses whose forwarding headers are believed.
     pub trusted_proxies: Vec<IpAddr>,
     /// Folder for what survives a restart; empty: nothing does.
@@ -67,6 +69,7 @@ impl Default for ServerConfig {
             region: String::new(),
             profile: Profile::Compat,
             context_path: String::new(),
+            page: true,
             trusted_proxies: Vec::new(),
             data_dir: String::new(),
         }
@@ -92,6 +95,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("server.region", server.region: String, "Region in which this node runs."),
     setting!("server.profile", server.profile: Profile, "`compat` serves every client, as Eureka does. `secure` does not start before `auth.users` or `auth.tokens` name somebody."),
     setting!("server.context_path", server.context_path: String, "Prefix of every HTTP path, such as `/registry`. gRPC paths have no prefix."),
+    setting!("server.page", server.page: bool, "Serves the status page at `/`, with what it shows as JSON below `/v1`."),
     setting!("server.trusted_proxies", server.trusted_proxies: Vec<IpAddr>, "Proxies whose requests keep the privileges of their address although they carry a forwarding header."),
     setting!("server.data_dir", server.data_dir: String, "Folder for what survives a restart, written in the background; it is created when it is missing. Empty: everything is in memory."),
     setting!("drain.notice", drain.notice: Duration, "Time after SIGTERM in which the server is not ready but serves as before, for a load balancer that has to notice."),

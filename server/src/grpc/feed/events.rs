@@ -30,6 +30,9 @@ struct Change<'a> {
     id: &'a str,
     /// Its five parts in the order in which they count; texts, since they do not fit into a script's numbers.
     version: [String; 5],
+    /// Where it runs, which the instance as Eureka writes it does not say; left out where nobody said it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    zone: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     instance: Option<Box<RawValue>>,
 }
@@ -66,7 +69,10 @@ fn change(change: v1::Change) -> Bytes {
     let version = change.version.unwrap_or_default();
     let parts = [version.owner, version.clock, version.boot, version.overlay_clock, version.overlay_boot];
     let is_removed = kind == v1::ChangeType::Removed;
+    let locality = change.instance.as_ref().and_then(|instance| instance.locality.as_ref());
+    let zone = locality.map(|locality| locality.zone.clone()).unwrap_or_default();
     let told = Change {
+        zone,
         r#type: named(kind.as_str_name(), "CHANGE_TYPE_"),
         reason: is_removed.then(|| named(reason.as_str_name(), "REMOVAL_REASON_")),
         namespace: &key.namespace,
