@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use heureka_model::Instance;
-use tonic::transport::Channel;
 
 use crate::calls::Calls;
 use crate::servers::Servers;
-use crate::transport::lazy_channel;
-use crate::{Cache, Error, InstanceSelector, Lease, Settings, Transport, Watch, WatchMany, WatchOptions};
+use crate::{
+    Cache, Error, InstanceSelector, Lease, Line, Settings, Transport, Watch, WatchMany, WatchOptions,
+};
 
 /// A client of one registry, whichever of its servers answers.
 ///
@@ -19,16 +19,17 @@ use crate::{Cache, Error, InstanceSelector, Lease, Settings, Transport, Watch, W
 ///
 /// Clones are cheap and share everything: connections, the choice of the server, and the order of writes.
 #[derive(Debug)]
-pub struct Client<T = Channel> {
+pub struct Client<T = Line> {
     calls: Arc<Calls<T>>,
 }
 
 impl Client {
-    /// A client of the servers at `addresses`, for example `["http://a:8761", "http://b:8761"]`. Nothing is sent
+    /// A client of the servers at `addresses`, for example `["http://a:8761", "http://b:8761"]`, or
+    /// `http://user:password@a:8761` where servers want to know who calls: both escaped with `%`. Nothing is sent
     /// before the first call. To be called within a tokio runtime.
     ///
     /// # Errors
-    /// [`Error::Address`] for whatever is not `http://host[:port]`, [`Error::NoServer`].
+    /// [`Error::Address`] for whatever is not `http://[user:password@]host[:port]`, [`Error::NoServer`].
     pub fn connect<A: AsRef<str>>(addresses: impl IntoIterator<Item = A>) -> Result<Self, Error> {
         Self::connect_with(Settings::default(), addresses)
     }
@@ -41,9 +42,9 @@ impl Client {
         settings: Settings,
         addresses: impl IntoIterator<Item = A>,
     ) -> Result<Self, Error> {
-        let channels: Result<Vec<_>, Error> =
-            addresses.into_iter().map(|address| lazy_channel(address.as_ref())).collect();
-        Self::over(settings, channels?)
+        let lines: Result<Vec<_>, Error> =
+            addresses.into_iter().map(|address| Line::to(address.as_ref())).collect();
+        Self::over(settings, lines?)
     }
 }
 

@@ -67,6 +67,6 @@ pub use many::{SubscriptionId, Subscriptions, WatchMany};
 pub use options::{Best, BestBy, GaugeRequirement, ReadingsSpec, Subset, WatchOptions};
 pub use settings::Settings;
 pub use tokio_stream;
-pub use transport::Transport;
+pub use transport::{Line, Transport};
 pub use view::Event;
 pub use watch::Watch;

@@ -1,11 +1,16 @@
 //! What calls go over.
 
 use std::net::Ipv6Addr;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use percent_encoding::percent_decode_str;
 use tonic::body::Body;
 use tonic::client::GrpcService;
-use tonic::codegen::{Body as HttpBody, Bytes, StdError};
+use tonic::codegen::http::{HeaderValue, Request, header};
+use tonic::codegen::{Body as HttpBody, Bytes, Service, StdError};
 use tonic::transport::{Channel, Endpoint, Uri};
 
 use crate::Error;
@@ -43,16 +48,78 @@ impl<T> Transport for T where
 {
 }
 
-/// A connection that is opened by its first call, and again whenever it is lost. Pings find a dead one even when
-/// nothing is sent.
-pub(crate) fn lazy_channel(address: &str) -> Result<Channel, Error> {
-    let uri = address.parse().ok().filter(is_plain).ok_or_else(|| Error::Address(address.to_owned()))?;
+/// A connection to one server that says with each call who calls, where its address names somebody.
+#[derive(Clone, Debug)]
+pub struct Line {
+    channel: Channel,
+    /// Marked as sensitive, so no text shows it.
+    authorization: Option<HeaderValue>,
+}
+
+impl Line {
+    /// A connection that is opened by its first call, and again whenever it is lost. Pings find a dead one even when
+    /// nothing is sent.
+    pub(crate) fn to(address: &str) -> Result<Self, Error> {
+        let wrong = || Error::Address(shown(address));
+        let (place, user) = apart(address);
+        let authorization = user.map(|user| authorization(&user).ok_or_else(wrong)).transpose()?;
+        let uri = place.parse().ok().filter(is_plain).ok_or_else(wrong)?;
+        Ok(Self { channel: lazy_channel(uri), authorization })
+    }
+}
+
+impl Service<Request<Body>> for Line {
+    type Response = <Channel as Service<Request<Body>>>::Response;
+    type Error = <Channel as Service<Request<Body>>>::Error;
+    type Future = <Channel as Service<Request<Body>>>::Future;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Service::poll_ready(&mut self.channel, context)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        if let Some(authorization) = &self.authorization {
+            request.headers_mut().insert(header::AUTHORIZATION, authorization.clone());
+        }
+        Service::call(&mut self.channel, request)
+    }
+}
+
+/// An address without its credentials, and these: `http://user:password@host:port`.
+fn apart(address: &str) -> (String, Option<String>) {
+    let parts = address.split_once("://").and_then(|(scheme, rest)| {
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (user, _) = rest[..end].rsplit_once('@')?;
+        Some((format!("{scheme}://{}", &rest[user.len() + 1..]), user.to_owned()))
+    });
+    parts.map_or_else(|| (address.to_owned(), None), |(place, user)| (place, Some(user)))
+}
+
+/// An address as people may see it.
+fn shown(address: &str) -> String {
+    match apart(address) {
+        (place, Some(_)) => place.replacen("://", "://***@", 1),
+        (place, None) => place,
+    }
+}
+
+/// What HTTP Basic says for `user:password`, both escaped with `%`.
+fn authorization(user: &str) -> Option<HeaderValue> {
+    let (name, password) = user.split_once(':')?;
+    let decode = |text| percent_decode_str(text).decode_utf8().ok().filter(|text| !text.is_empty());
+    let said = STANDARD.encode(format!("{}:{}", decode(name)?, decode(password)?));
+    let mut value = HeaderValue::try_from(format!("Basic {said}")).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+fn lazy_channel(uri: Uri) -> Channel {
     let endpoint = Endpoint::from(uri)
         .connect_timeout(CONNECT_TIMEOUT)
         .http2_keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(PING_TIMEOUT)
         .keep_alive_while_idle(true);
-    Ok(endpoint.connect_lazy())
+    endpoint.connect_lazy()
 }
 
 /// Whether it is `http://host[:port]`. Anything more would be ignored, or called without the encryption it asks for.
@@ -92,7 +159,7 @@ mod tests {
         for address in
             ["http://a", "http://a:8761", "HTTP://a_b.c-d:1/", "http://127.0.0.1:80", "http://[::1]:80"]
         {
-            assert!(lazy_channel(address).is_ok(), "{address}");
+            assert!(Line::to(address).is_ok(), "{address}");
         }
         let wrong = [
             "",
@@ -118,7 +185,25 @@ mod tests {
             "h2c://a",
         ];
         for address in wrong {
-            assert_eq!(lazy_channel(address).err(), Some(Error::Address(address.to_owned())));
+            assert_eq!(Line::to(address).err(), Some(Error::Address(shown(address))));
+        }
+    }
+
+    #[tokio::test]
+    async fn who_calls_stands_in_the_address_and_in_no_text() {
+        let line = Line::to("http://admin:p%40ss%3Aw%25rd!%C3%A9@host:8761/").unwrap();
+        let said = STANDARD.encode("admin:p@ss:w%rd!é");
+        assert_eq!(line.authorization.as_ref().unwrap(), &format!("Basic {said}"));
+        assert!(!format!("{line:?}").contains(&said));
+        for wrong in [
+            "http://u:secret@host:0",
+            "http://:secret@h",
+            "http://u:%FF@h",
+            "https://u:secret@h",
+            "http://u:@h",
+        ] {
+            let refusal = Line::to(wrong).unwrap_err().to_string();
+            assert!(refusal.contains("://***@h") && !refusal.contains("secret"), "{refusal}");
         }
     }
 

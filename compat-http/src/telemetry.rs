@@ -7,7 +7,7 @@ use metrics::{Counter, counter};
 use crate::error::Error;
 use crate::routes::path::Resource;
 
-const ROUTES: [&str; 14] = [
+const ROUTES: [&str; 12] = [
     "none",
     "apps",
     "delta",
@@ -19,11 +19,10 @@ const ROUTES: [&str; 14] = [
     "vips",
     "svips",
     "batch",
-    "asg",
     "server",
-    "overrides",
 ];
-const CODES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+/// Nothing here answers 1xx.
+const CODES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
 
 /// Counters of requests and of ignored claims.
 pub(crate) struct Telemetry {
@@ -52,7 +51,7 @@ impl Telemetry {
     /// Counts an answered request.
     pub(crate) fn answered(&self, resource: &Result<Resource<'_>, Error>, status: StatusCode) {
         let route = resource.as_ref().map_or(0, route_of);
-        let class = usize::from(status.as_u16() / 100).clamp(1, CODES.len()) - 1;
+        let class = usize::from(status.as_u16() / 100).clamp(2, CODES.len() + 1) - 2;
         self.requests[route][class].increment(1);
     }
 
@@ -89,8 +88,6 @@ fn route_of(resource: &Resource<'_>) -> usize {
         Resource::Vip(_) => 8,
         Resource::SecureVip(_) => 9,
         Resource::Batch => 10,
-        Resource::ScalingGroup => 11,
-        Resource::ServerStatus => 12,
-        Resource::StatusOverrides => 13,
+        Resource::ScalingGroup | Resource::ServerStatus | Resource::StatusOverrides => 11,
     }
 }

@@ -103,6 +103,10 @@ impl<U: Message + Bounded + Default> Decoder for BoundedDecoder<U> {
         check(buffer.chunk(), U::LISTS).map_err(refused)?;
         self.0.decode(buffer)
     }
+
+    fn buffer_settings(&self) -> BufferSettings {
+        self.0.buffer_settings()
+    }
 }
 
 fn refused(invalid: Invalid) -> Status {
@@ -270,6 +274,14 @@ mod tests {
         let problem = Problem::TooLarge { limit: MAX_ENTRIES, actual: MAX_ENTRIES + 1 };
         assert_eq!(invalid, Invalid::new(field, problem));
         assert_eq!(check(most_taken, M::LISTS), Ok(()));
+    }
+
+    #[test]
+    fn both_buffers_of_a_call_begin_small() {
+        let mut codec = BoundedCodec::<v1::WatchResponse, v1::WatchRequest>::default();
+        let settings = [codec.encoder().buffer_settings(), codec.decoder().buffer_settings()];
+        let small = format!("{:?}", BufferSettings::new(BUFFER, HANDED_OVER));
+        assert!(settings.iter().all(|settings| format!("{settings:?}") == small));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! empty 404, or in gRPC status 12, which load balancers' checks take for an answer.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
@@ -12,6 +13,7 @@ use axum::routing::future::RouteFuture;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use tower_service::Service as _;
 
+use crate::access::Access;
 use crate::grpc;
 use crate::metrics::Surface;
 use crate::page;
@@ -27,6 +29,7 @@ pub(crate) struct App {
     grpc: Router,
     http: Router,
     context_path: String,
+    access: Arc<Access>,
 }
 
 /// What is to be known about a request before it is handled.
@@ -46,7 +49,20 @@ impl App {
             grpc: grpc.fallback(unknown_method),
             http: own.merge(rest),
             context_path: context_path.to_owned(),
+            access: Arc::default(),
         }
+    }
+
+    /// Serves nobody else.
+    pub(crate) fn guarded(self, access: Access) -> Self {
+        Self { access: access.into(), ..self }
+    }
+
+    /// The answer to a request without credentials, where there must be some.
+    pub(crate) fn turn_away<B>(&self, request: &http::Request<B>, call: &Call) -> Option<Response> {
+        let is_probe = self.is_probe(request.uri().path());
+        let is_admitted = self.access.admits(request.headers(), is_probe);
+        (!is_admitted).then(|| call.unauthenticated(self.access.challenge()))
     }
 
     pub(crate) fn call_of<B>(&self, request: &http::Request<B>) -> Call {
@@ -61,6 +77,15 @@ impl App {
     pub(crate) fn call(&self, request: Request, surface: Surface) -> RouteFuture<Infallible> {
         let router = if surface == Surface::Grpc { &self.grpc } else { &self.http };
         router.clone().call(request)
+    }
+
+    /// Asks only whether the server is well.
+    fn is_probe(&self, path: &str) -> bool {
+        path.starts_with("/grpc.health.v1.Health/")
+            || matches!(
+                path.strip_prefix(self.context_path.as_str()),
+                Some("/health/live" | "/health/ready" | "/health/startup")
+            )
     }
 
     fn http_surface(&self, path: &str) -> Surface {
@@ -90,10 +115,23 @@ impl Call {
         self.answer(status, tonic::Code::ResourceExhausted, "the path or the headers exceed the limit")
     }
 
-    /// A gRPC client looks for its own status in an HTTP answer that is always well.
+    /// The answer to a call that shows no credentials that are known.
+    fn unauthenticated(&self, challenge: HeaderValue) -> Response {
+        let mut response = self.tell(StatusCode::UNAUTHORIZED, grpc::unauthenticated);
+        if response.status() == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        response
+    }
+
     fn answer(&self, status: StatusCode, code: tonic::Code, message: &'static str) -> Response {
+        self.tell(status, || tonic::Status::new(code, message))
+    }
+
+    /// A gRPC client looks for its own status in an HTTP answer that is always well.
+    fn tell(&self, status: StatusCode, native: impl FnOnce() -> tonic::Status) -> Response {
         let Some(kind) = &self.grpc else { return empty(status) };
-        let mut response = tonic::Status::new(code, message).into_http();
+        let mut response = native().into_http();
         response.headers_mut().insert(header::CONTENT_TYPE, kind.clone());
         response
     }

@@ -10,6 +10,7 @@ use heureka_registry::Registry;
 use heureka_registry::replication::{self, Replicator};
 
 use crate::about::about;
+use crate::access::Access;
 use crate::app::App;
 use crate::config::{Config, bytes_of};
 use crate::drain::{self, Ending};
@@ -105,6 +106,7 @@ impl Parts {
             .merge(eureka::router(eureka.clone()));
         let native = self.peers.serve(grpc.router, &self.ending);
         let app = App::new(native, own, rest.merge(page.router), &self.config.server.context_path);
+        let app = app.guarded(Access::new(&self.config.auth));
         Ok(Surfaces { app, metrics, eureka })
     }
 

@@ -5,6 +5,7 @@
 //! nothing; the `heureka` binary does those.
 
 mod about;
+mod access;
 mod app;
 pub mod args;
 mod assembly;

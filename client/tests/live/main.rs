@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by them")]
 #![allow(unreachable_pub, clippy::allow_attributes, reason = "a test has no public side")]
 
+mod auth;
 mod cache;
 mod failover;
 mod lease;

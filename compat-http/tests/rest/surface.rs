@@ -1,11 +1,13 @@
 //! The rest of the original's surface: versions in paths, the server about itself, overrides in one list, scaling groups, and
 //! tags of documents.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use heureka_compat_http::{About, Config, Replica, ServerStatus};
-use heureka_model::{Instance, InstanceKey};
+use heureka_model::{Clock, Instance, InstanceKey};
+use tower::ServiceExt as _;
 
 use crate::support::{Answer, Draft, Server};
 
@@ -141,6 +143,24 @@ async fn a_server_that_knows_nothing_of_itself_says_so_briefly() {
     assert_eq!(told["generalStats"].as_object().unwrap().len(), 1);
     assert_eq!(told["applicationStats"]["registered-replicas"], "");
     assert!(told.get("instanceInfo").is_none());
+}
+
+#[tokio::test]
+async fn a_server_that_knows_too_little_for_readers_still_tells_of_itself() {
+    let server = Server::new();
+    let clock = Arc::clone(&server.clock) as Arc<dyn Clock>;
+    let shut = heureka_compat_http::Gate::new(|| false);
+    let router = heureka_compat_http::gated(Arc::clone(&server.registry), clock, talkative(), shut);
+    for (path, code) in [
+        ("/eureka/status", 200),
+        ("/eureka/serverinfo/statusoverrides", 503),
+        ("/eureka/apps", 503),
+        ("/eureka/v1/apps/A", 503),
+        ("/eureka/asg/x/status", 405),
+    ] {
+        let request = http::Request::get(path).header("if-none-match", "*").body(Body::empty()).unwrap();
+        assert_eq!(router.clone().oneshot(request).await.unwrap().status(), code, "{path}");
+    }
 }
 
 #[tokio::test]

@@ -192,7 +192,7 @@ impl Model {
         let second = self.second;
         let known =
             self.keys.get_mut(key).filter(|known| known.life == Life::Live).ok_or(Refused::NotFound)?;
-        if rest && known.instance.status == Status::Unknown {
+        if rest && status.is_none() && known.instance.status == Status::Unknown {
             return Err(Refused::NotFound);
         }
         known.renewed = second;

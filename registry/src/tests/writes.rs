@@ -312,6 +312,9 @@ fn an_unknown_status_makes_eureka_clients_register_again() {
     world.register(stamped("u", Status::Unknown, 100));
     assert!(!world.renew("W", "u"));
     assert!(world.registry.renew(key("W", "u"), Beat::Plain, None, &GRPC, world.now).is_ok());
+    // Unless they say with the heartbeat what it is.
+    assert!(world.registry.renew(key("W", "u"), Beat::Plain, Some(Status::Up), &REST, world.now).is_ok());
+    assert!(world.renew("W", "u"));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 
 use super::Config;
 use super::setting::{Finding, Setting, setting};
-use super::value::{Raw, Value};
+use super::value::{Raw, Value, secrets};
 
 /// `[eureka]`: servers of Netflix's kind beside this one.
 #[derive(Clone, Debug, PartialEq)]
@@ -163,24 +163,11 @@ fn authorization(user: &str) -> Result<String, String> {
     }
 }
 
-/// A list: a TOML array, or items between commas. A refusal tells the place of an item and not the item.
-fn list<T>(raw: &Raw, read: fn(&str) -> Result<T, String>) -> Result<Vec<T>, String> {
-    let items: Vec<&str> = match raw {
-        Raw::Many(items) => items.iter().map(String::as_str).collect(),
-        Raw::One(text) => text.split(',').filter(|item| !item.trim().is_empty()).collect(),
-        Raw::NoText => return Err("is not valid UTF-8".into()),
-    };
-    let numbered = items.into_iter().enumerate();
-    numbered
-        .map(|(place, item)| read(item).map_err(|reason| format!("item {}: {reason}", place + 1)))
-        .collect()
-}
-
 impl Value for Vec<EurekaUrl> {
     const KIND: &'static str = "list of `http://user:password@host:port/eureka/`";
 
     fn parse(raw: &Raw) -> Result<Self, String> {
-        list(raw, EurekaUrl::read)
+        secrets(raw, EurekaUrl::read)
     }
 
     fn show(&self) -> toml::Value {
@@ -193,7 +180,7 @@ impl Value for Vec<RegionUrl> {
         "list of `region=grpc://host:port` or `region=http://user:password@host:port/eureka/`";
 
     fn parse(raw: &Raw) -> Result<Self, String> {
-        list(raw, RegionUrl::read)
+        secrets(raw, RegionUrl::read)
     }
 
     fn show(&self) -> toml::Value {

@@ -4,6 +4,7 @@
 //! sources say words about keys; an unknown key or a word that cannot be understood is refused with the name of
 //! the key and of the source, and all such findings are told at once.
 
+mod auth;
 mod core;
 mod docs;
 mod error;
@@ -19,6 +20,7 @@ mod value;
 
 use heureka_registry::Preservation;
 
+pub use auth::{AuthConfig, Token, User};
 pub use core::{LeaseConfig, OverridesConfig, RegistryConfig, TombstonesConfig};
 pub use error::{ConfigError, Problem};
 pub use eureka::{EurekaConfig, EurekaUrl, RegionSource, RegionUrl};
@@ -37,6 +39,8 @@ use setting::Setting;
 pub struct Config {
     /// Who this node is and where it answers.
     pub server: ServerConfig,
+    /// Who is served.
+    pub auth: AuthConfig,
     /// What one connection, request or instance may cost.
     pub limits: LimitsConfig,
     /// Leases.
@@ -100,6 +104,7 @@ impl Config {
 
     fn findings(&self, statements: &[source::Statement]) -> Vec<Problem> {
         let findings = server::check(self)
+            .chain(auth::check(self))
             .chain(limits::check(self))
             .chain(core::check(self))
             .chain(surface::check(self))
@@ -117,6 +122,7 @@ impl Config {
 fn settings() -> impl Iterator<Item = &'static Setting> {
     let tables = [
         server::SETTINGS,
+        auth::SETTINGS,
         startup::SETTINGS,
         limits::SETTINGS,
         core::SETTINGS,

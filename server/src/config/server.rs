@@ -37,7 +37,7 @@ pub struct ServerConfig {
 pub enum Profile {
     /// Open to every client, as the original.
     Compat,
-    /// Authentication and rates.
+    /// Nobody without credentials.
     Secure,
 }
 
@@ -93,7 +93,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("server.cluster", server.cluster: String, "Name of the cluster. Resume tokens of another cluster are refused."),
     setting!("server.zone", server.zone: String, "Zone in which this node runs."),
     setting!("server.region", server.region: String, "Region in which this node runs."),
-    setting!("server.profile", server.profile: Profile, "`compat` serves every client, as Eureka does. `secure` needs authentication, which this version does not have: it is refused."),
+    setting!("server.profile", server.profile: Profile, "`compat` serves every client, as Eureka does. `secure` does not start before `auth.users` or `auth.tokens` name somebody."),
     setting!("server.context_path", server.context_path: String, "Prefix of every HTTP path, such as `/registry`. gRPC paths have no prefix."),
     setting!("server.page", server.page: bool, "Serves the status page at `/`, with what it shows as JSON below `/v1`."),
     setting!("server.trusted_proxies", server.trusted_proxies: Vec<IpAddr>, "Proxies whose requests keep the privileges of their address although they carry a forwarding header."),
@@ -114,9 +114,9 @@ pub(super) fn check(config: &Config) -> impl Iterator<Item = Finding> {
         Finding::unless(is_name(zone), "server.zone", NAME),
         Finding::unless(is_name(region), "server.region", NAME),
         Finding::unless(
-            *profile != Profile::Secure,
+            *profile != Profile::Secure || config.auth.own().is_some(),
             "server.profile",
-            "secure needs authentication, which this version does not have",
+            "secure needs auth.users or auth.tokens",
         ),
         Finding::unless(
             path_holds,

@@ -65,6 +65,20 @@ impl Raw {
     }
 }
 
+/// A list of what holds secrets: a TOML array, or items between commas. A refusal tells the place of an item and not
+/// the item.
+pub(super) fn secrets<T>(raw: &Raw, read: fn(&str) -> Result<T, String>) -> Result<Vec<T>, String> {
+    let items: Vec<&str> = match raw {
+        Raw::Many(items) => items.iter().map(String::as_str).collect(),
+        Raw::One(text) => text.split(',').filter(|item| !item.trim().is_empty()).collect(),
+        Raw::NoText => return Err("is not valid UTF-8".into()),
+    };
+    let numbered = items.into_iter().enumerate();
+    numbered
+        .map(|(place, item)| read(item).map_err(|reason| format!("item {}: {reason}", place + 1)))
+        .collect()
+}
+
 fn scalar(value: &toml::Value) -> Option<String> {
     match value {
         toml::Value::String(text) => Some(text.clone()),

@@ -256,6 +256,11 @@ pub(crate) fn unknown_method<B, R: Default>(request: &Request<B>) -> Option<Resp
     Some(response)
 }
 
+/// What a caller is told whom nobody knows.
+pub(crate) fn unauthenticated() -> Status {
+    status::Fault::new(status::Reason::Unauthenticated, "credentials are missing or wrong").into()
+}
+
 fn grpc_content_type(headers: &HeaderMap) -> Option<&http::HeaderValue> {
     headers.get(header::CONTENT_TYPE).filter(|value| value.as_bytes().starts_with(b"application/grpc"))
 }

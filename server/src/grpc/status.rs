@@ -38,6 +38,7 @@ pub(super) enum Reason {
     ResumeTokenExpired,
     TooManyInstances,
     TooManyWatches,
+    Unauthenticated,
     LoopbackOnly,
     PeerNotFound,
     PeerBusy,
@@ -50,7 +51,7 @@ pub(super) enum Reason {
 
 impl Reason {
     #[cfg(test)]
-    pub(super) const ALL: [Self; 27] = [
+    pub(super) const ALL: [Self; 28] = [
         Self::InvalidInstance,
         Self::MetadataTooLarge,
         Self::InvalidRequest,
@@ -70,6 +71,7 @@ impl Reason {
         Self::ResumeTokenExpired,
         Self::TooManyInstances,
         Self::TooManyWatches,
+        Self::Unauthenticated,
         Self::LoopbackOnly,
         Self::PeerNotFound,
         Self::PeerBusy,
@@ -101,6 +103,7 @@ impl Reason {
             Self::ResumeTokenExpired => "RESUME_TOKEN_EXPIRED",
             Self::TooManyInstances => "TOO_MANY_INSTANCES",
             Self::TooManyWatches => "TOO_MANY_WATCHES",
+            Self::Unauthenticated => "UNAUTHENTICATED",
             Self::LoopbackOnly => "LOOPBACK_ONLY",
             Self::PeerNotFound => "PEER_NOT_FOUND",
             Self::PeerBusy => "PEER_BUSY",
@@ -124,6 +127,7 @@ impl Reason {
             | Self::TooManyItems
             | Self::MalformedMessage => Code::InvalidArgument,
             Self::LeaseNotFound | Self::InstanceNotFound | Self::PeerNotFound => Code::NotFound,
+            Self::Unauthenticated => Code::Unauthenticated,
             Self::LoopbackOnly => Code::PermissionDenied,
             Self::InstanceOutdated => Code::FailedPrecondition,
             Self::StaleVersion | Self::VersionMismatch => Code::Aborted,

@@ -114,7 +114,8 @@ impl Connection {
             self.listen.metrics.refused(Refusal::Body);
             return app::empty(StatusCode::REQUEST_TIMEOUT);
         }
-        if reads_on && response.status() == StatusCode::PAYLOAD_TOO_LARGE {
+        let is_early = matches!(response.status(), StatusCode::PAYLOAD_TOO_LARGE | StatusCode::UNAUTHORIZED);
+        if reads_on && is_early {
             // Whether it ends in time makes no difference to the answer.
             let _ = tokio::time::timeout(wait, upload.discard()).await;
         }
@@ -130,9 +131,20 @@ impl Connection {
             Surface::Grpc => drop(request.extensions_mut().insert(self.native.clone())),
             Surface::Rest | Surface::Operations => drop(request.extensions_mut().insert(self.remote)),
         }
-        let handled = AssertUnwindSafe(self.listen.app.call(request, call.surface)).catch_unwind();
+        let app = &self.listen.app;
+        let handled = match app.turn_away(&request, call) {
+            Some(refusal) => Err(refusal),
+            None => Ok(AssertUnwindSafe(app.call(request, call.surface)).catch_unwind()),
+        };
         async move {
-            match handled.await {
+            let handled = match handled {
+                Ok(handled) => handled.await,
+                Err(refusal) => {
+                    self.listen.metrics.refused(Refusal::Credentials);
+                    return refusal;
+                }
+            };
+            match handled {
                 Ok(Ok(response)) => response,
                 Ok(Err(never)) => match never {},
                 Err(_) => {

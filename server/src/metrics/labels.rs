@@ -67,5 +67,7 @@ label! {
         Headers => "headers",
         /// The body stood still.
         Body => "body",
+        /// No credentials, or wrong ones.
+        Credentials => "credentials",
     }
 }

@@ -159,7 +159,7 @@ async fn dial(peers: &Arc<Peers>, address: SocketAddr, gone: &CancellationToken)
     // An error ends the stream: it is told to the side that accepted by nothing else.
     let frames = stream::poll_fn(move |context| sent.poll_recv(context).map(|sent| sent?.ok()));
     let requests = frames.map(|frame| pb::ReplicateRequest { frame: Some(frame) });
-    let replies = match timeout(2 * CONNECT, call(&peers.dial, address, requests)).await {
+    let replies = match timeout(2 * CONNECT, call(peers, address, requests)).await {
         Ok(Ok(replies)) => replies,
         Ok(Err(status)) => return Ended { end: End::Lost(status), hello: None },
         Err(_) => {
@@ -178,12 +178,12 @@ async fn dial(peers: &Arc<Peers>, address: SocketAddr, gone: &CancellationToken)
 
 /// Opens a connection of its own: what clients send must not stand before what servers say.
 async fn call(
-    dial: &Dial,
+    peers: &Peers,
     address: SocketAddr,
     requests: impl futures_util::Stream<Item = pb::ReplicateRequest> + Send + 'static,
 ) -> Result<tonic::Streaming<pb::ReplicateResponse>, Status> {
     let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|error| unreachable(&error))?;
-    let dialed = dial.clone();
+    let dialed = peers.dial.clone();
     let connector = service_fn(move |_| {
         let opening = dialed(address);
         async move { opening.await.map(TokioIo::new) }
@@ -199,7 +199,11 @@ async fn call(
         .await
         .map_err(|error| unreachable(&error))?;
     let mut client = ReplicationServiceClient::new(channel).max_decoding_message_size(MESSAGE_MAX);
-    Ok(client.replicate(requests).await?.into_inner())
+    let mut request = tonic::Request::new(requests);
+    if let Some(own) = &peers.authorization {
+        request.metadata_mut().insert("authorization", own.clone());
+    }
+    Ok(client.replicate(request).await?.into_inner())
 }
 
 /// Why there is no connection, in the words of whoever knows best.

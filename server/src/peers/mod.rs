@@ -37,6 +37,7 @@ use heureka_registry::replication::{PeerStatus, Replicator};
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tonic::metadata::{Ascii, MetadataValue};
 
 use crate::config::{Config, PeerConfig};
 use crate::drain::Ending;
@@ -66,6 +67,8 @@ pub struct Peers {
     counts: Arc<Counts>,
     notices: Notices,
     dial: Dial,
+    /// What this server says to the others.
+    authorization: Option<MetadataValue<Ascii>>,
     /// Asks for a look-up of all names before its time.
     out_of_turn: Arc<Notify>,
     /// Ends every stream.
@@ -115,6 +118,7 @@ impl Peers {
             counts: Arc::default(),
             notices: Notices::default(),
             dial,
+            authorization: config.auth.own().and_then(|own| own.parse().ok()),
             out_of_turn: Arc::default(),
             closing: CancellationToken::new(),
             seed,

@@ -32,7 +32,11 @@ impl Clock for ManualClock {
 }
 
 pub fn world() -> World {
-    let seeds = Seeds { boot: 1, hash: 2, shuffle: 3 };
+    world_of(1)
+}
+
+pub fn world_of(boot: u64) -> World {
+    let seeds = Seeds { boot, hash: 2, shuffle: 3 };
     World { clock: Arc::new(ManualClock::default()), seeds, lines: LineBudget::new(100) }
 }
 

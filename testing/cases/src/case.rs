@@ -31,13 +31,7 @@ pub(crate) struct Bench {
 pub(crate) struct Case {
     pub(crate) id: &'static str,
     pub(crate) title: &'static str,
-    run: Run,
-}
-
-#[derive(Clone, Copy)]
-enum Run {
-    Now(Body),
-    NotYet(&'static str),
+    body: Body,
 }
 
 /// How a case ended.
@@ -45,7 +39,6 @@ enum Run {
 pub(crate) enum Verdict {
     Pass(String),
     Fail(String),
-    NotYet(&'static str),
 }
 
 impl Bench {
@@ -74,23 +67,13 @@ impl Bench {
 }
 
 impl Case {
-    /// A case that applies.
-    pub(crate) const fn now(id: &'static str, title: &'static str, body: Body) -> Self {
-        Self { id, title, run: Run::Now(body) }
-    }
-
-    /// A case that waits for something to be built.
-    pub(crate) const fn not_yet(id: &'static str, title: &'static str, reason: &'static str) -> Self {
-        Self { id, title, run: Run::NotYet(reason) }
+    pub(crate) const fn new(id: &'static str, title: &'static str, body: Body) -> Self {
+        Self { id, title, body }
     }
 
     /// Runs it to its verdict. It has a task of its own, so that a panic in it is a verdict too.
     pub(crate) async fn run(&self, bench: Bench) -> Verdict {
-        let body = match self.run {
-            Run::Now(body) => body,
-            Run::NotYet(reason) => return Verdict::NotYet(reason),
-        };
-        let longest = bench.pick(SHORT, FULL);
+        let (body, longest) = (self.body, bench.pick(SHORT, FULL));
         let task = tokio::spawn(async move { timeout(longest, body(bench)).await });
         match task.await {
             Ok(Ok(Ok(figure))) => Verdict::Pass(figure),
@@ -112,7 +95,6 @@ impl Verdict {
             Self::Pass(figure) if figure.is_empty() => String::new(),
             Self::Pass(figure) => format!(" · {figure}"),
             Self::Fail(wrong) => format!(" · {wrong}"),
-            Self::NotYet(reason) => format!(" · {reason}"),
         }
     }
 }
@@ -120,9 +102,8 @@ impl Verdict {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Self::Pass(_) => "pass   ",
-            Self::Fail(_) => "FAIL   ",
-            Self::NotYet(_) => "not yet",
+            Self::Pass(_) => "pass",
+            Self::Fail(_) => "FAIL",
         })
     }
 }
@@ -137,18 +118,17 @@ mod tests {
 
     #[tokio::test]
     async fn every_ending_is_a_verdict() {
-        let table: [(Case, Verdict); 4] = [
+        let table: [(Case, Verdict); 3] = [
             (
-                Case::now("F01", "t", |_| Box::pin(async { Ok("7 ms".to_owned()) })),
+                Case::new("F01", "t", |_| Box::pin(async { Ok("7 ms".to_owned()) })),
                 Verdict::Pass("7 ms".to_owned()),
             ),
             (
-                Case::now("F01", "t", |_| Box::pin(async { Err(anyhow::anyhow!("x")) })),
+                Case::new("F01", "t", |_| Box::pin(async { Err(anyhow::anyhow!("x")) })),
                 Verdict::Fail("x".to_owned()),
             ),
-            (Case::not_yet("F01", "t", "needs a cluster"), Verdict::NotYet("needs a cluster")),
             (
-                Case::now("F01", "t", |_| Box::pin(std::future::pending())),
+                Case::new("F01", "t", |_| Box::pin(std::future::pending())),
                 Verdict::Fail("did not end within 120 s".to_owned()),
             ),
         ];
@@ -156,15 +136,14 @@ mod tests {
         for (case, expected) in table {
             assert_eq!(case.run(bench()).await, expected);
         }
-        let panics = Case::now("F01", "t", |_| Box::pin(async { panic!("on purpose") }));
+        let panics = Case::new("F01", "t", |_| Box::pin(async { panic!("on purpose") }));
         assert!(matches!(panics.run(bench()).await, Verdict::Fail(_)));
     }
 
     #[test]
     fn a_line_has_case_verdict_and_figure() {
-        let case = Case::not_yet("F66", "Basic auth", "needs authentication");
-        assert_eq!(case.line(&Verdict::NotYet("r")), "F66  not yet  Basic auth · r");
-        assert_eq!(case.line(&Verdict::Pass(String::new())), "F66  pass     Basic auth");
-        assert_eq!(case.line(&Verdict::Fail("200".into())), "F66  FAIL     Basic auth · 200");
+        let case = Case::new("F66", "Basic auth", |_| Box::pin(std::future::pending()));
+        assert_eq!(case.line(&Verdict::Pass(String::new())), "F66  pass  Basic auth");
+        assert_eq!(case.line(&Verdict::Fail("200".into())), "F66  FAIL  Basic auth · 200");
     }
 }

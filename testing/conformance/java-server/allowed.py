@@ -5,120 +5,23 @@ An entry says exactly of which requests and places. One that covers what a reque
 instance is removed at both servers, so that it explains nothing that comes later.
 """
 
-import json
 import re
-import xml.etree.ElementTree as tree
 
+from context import (
+    CLASSES,
+    EMPTY,
+    JSON,
+    STATUSES,
+    UNPARSED,
+    XML,
+    entry,
+    item_of,
+    items,
+    reason,
+    refused_here,
+    taken_here,
+)
 from documents import bare
-
-ENTRIES = []
-#: Settings of ours by the version beside which it stands.
-SWITCHES = {}
-JSON, XML = "application/json", "application/xml"
-EMPTY = '"java.util.Collections$EmptyMap"'
-CLASSES = {f"com.netflix.appinfo.{name}" for name in ("AmazonInfo", "MyDataCenterInfo", "InstanceInfo$DefaultDataCenterInfo")}
-STATUSES = {"UP", "DOWN", "STARTING", "OUT_OF_SERVICE", "UNKNOWN"}
-UNPARSED = ('{"error": "cannot parse request body"}', "<error><message>cannot parse request body</message></error>")
-
-
-class Context:
-    """The request, both answers, and what both registries held before and after it."""
-
-    def __init__(self, step, theirs, ours, before, after, cancelled, beats):
-        self.step, self.theirs, self.ours = step, theirs, ours
-        self.before, self.after = before, after
-        #: Instances that were cancelled before in this history.
-        self.cancelled = cancelled
-        #: Heartbeats in a row that carried a lower stamp than the stored one, by instance.
-        self.beats = beats
-        self.query = dict(
-            pair.partition("=")[::2] for pair in reversed(step.path.partition("?")[2].split("&")) if pair
-        )
-        self.accept = ", ".join(value for name, value in step.headers if name == "Accept")
-        self.type = next((value for name, value in step.headers if name == "Content-Type"), "")
-
-    def was(self, one, side=0):
-        """Members of an instance before the request."""
-        return self.before[side].get((one.app, one.one), {})
-
-    def now(self, one, side=0):
-        return self.after[side].get((one.app, one.one), {})
-
-    @property
-    def by_peer(self):
-        return self.step.kind == "batch" or any(name.lower() == "x-netflix-discovery-replication" for name, _ in self.step.headers)
-
-    @property
-    def codes(self):
-        return self.theirs.status, self.ours.status
-
-    @property
-    def body(self):
-        return self.step.body or b""
-
-    def instance(self):
-        """The instance of a body of JSON, where it can be read."""
-        try:
-            found = json.loads(self.body.decode().lstrip("\ufeff"))["instance"]
-            return found if isinstance(found, dict) else {}
-        except (ValueError, KeyError, TypeError, RecursionError):
-            return {}
-
-    def element(self):
-        """The root of a body of XML, where it can be read."""
-        try:
-            return tree.fromstring(self.body.decode())
-        except (ValueError, tree.ParseError):
-            return tree.Element("none")
-
-
-class Entry:
-    def __init__(self, number, test, registry, shown):
-        self.number, self.test, self.registry, self.shown = number, test, registry, shown
-
-    def covers(self, one, context):
-        if one.kind == "registry" and not self.registry:
-            return False
-        return bool(self.test(one, context))
-
-
-def entry(number, registry=False, shown=False):
-    def add(test):
-        ENTRIES.append(Entry(number, test, registry or shown, shown))
-        return test
-
-    return add
-
-
-
-
-def refused_here(d, c):
-    """Taken there and refused here."""
-    status = d.kind == "status" and c.theirs.status == 204 and c.ours.status == 400
-    left = d.kind == "registry" and not d.member and d.ours == "absent" and c.codes == (204, 400)
-    # Where the key was there before, what it holds is what the refusal left alone.
-    return status or left or (d.kind == "registry" and d.member and c.codes == (204, 400))
-
-
-def taken_here(d, c):
-    """Refused there and taken here."""
-    told = c.theirs.status == 400 and c.ours.status == 204
-    return told and (d.kind == "status" or d.kind == "registry")
-
-
-def reason(c, *words):
-    """Our refusal names the member that it is about."""
-    return any(re.match(word, c.ours.body.decode("utf-8", "replace"), re.S) for word in words)
-
-
-def items(c):
-    return c.step.sent if c.step.kind == "batch" and isinstance(c.step.sent, list) else []
-
-
-def item_of(d, c):
-    """The item of a batch that a code is of."""
-    found = re.fullmatch(r"/responseList\[(\d+)\]/statusCode", d.place)
-    return items(c)[int(found.group(1))] if found and int(found.group(1)) < len(items(c)) else None
 
 
 @entry("D1")
@@ -126,10 +29,14 @@ def refusals_say_their_reason_as_plain_text(d, c):
     if c.ours.status < 400:
         return False
     if d.kind == "text":
-        return d.theirs in UNPARSED or (d.theirs.startswith(("{", "<Map>", "<!doctype", "<html>", "<error>")) or not d.theirs)
+        return d.theirs in UNPARSED or (
+            d.theirs.startswith(("{", "<Map>", "<!doctype", "<html>", "<error>")) or not d.theirs
+        )
     if d.place != "Content-Type":
         return False
-    return d.ours == ("text/plain; charset=utf-8" if c.ours.body or c.step.verb == "HEAD" and c.ours.status == 400 else "")
+    return d.ours == (
+        "text/plain; charset=utf-8" if c.ours.body or c.step.verb == "HEAD" and c.ours.status == 400 else ""
+    )
 
 
 @entry("D2", registry=True)
@@ -186,15 +93,31 @@ def ports_in_range(d, c):
 @entry("D9", registry=True)
 def caller_faults_are_400(d, c):
     faults = c.codes in ((500, 400), (500, 415), (500, 404), (200, 400))
-    named = c.ours.status != 400 or reason(c, r"value: ", r"lastDirtyTimestamp: ", r"overriddenstatus", r"cannot parse", r"Missing", r"replicationList", r"body")
-    return faults and named and d.kind in ("status", "registry") and (c.theirs.status == 500 or "lastDirtyTimestamp" in c.query)
+    named = c.ours.status != 400 or reason(
+        c,
+        r"value: ",
+        r"lastDirtyTimestamp: ",
+        r"overriddenstatus",
+        r"cannot parse",
+        r"Missing",
+        r"replicationList",
+        r"body",
+    )
+    return (
+        faults
+        and named
+        and d.kind in ("status", "registry")
+        and (c.theirs.status == 500 or "lastDirtyTimestamp" in c.query)
+    )
 
 
 @entry("D10", registry=True)
 def null_metadata(d, c):
     given = c.instance().get("metadata") or {}
     none = [f"metadata/{name}" for name, value in given.items() if value is None]
-    return none and (d.member in none and bare(d.theirs) == "null" and d.ours == "absent" or d.member == "metadata/@class")
+    return none and (
+        d.member in none and bare(d.theirs) == "null" and d.ours == "absent" or d.member == "metadata/@class"
+    )
 
 
 @entry("D11")
@@ -248,22 +171,32 @@ def owners_override_is_ignored(d, c):
 @entry("D17", registry=True)
 def override_stamp_is_ignored(d, c):
     if item := item_of(d, c):
-        before = items(c)[:items(c).index(item)]
-        raised = any(one.get("action") in ("StatusUpdate", "DeleteStatusOverride") and one.get("id") == item.get("id") for one in before)
+        before = items(c)[: items(c).index(item)]
+        raised = any(
+            one.get("action") in ("StatusUpdate", "DeleteStatusOverride") and one.get("id") == item.get("id")
+            for one in before
+        )
         return raised and (d.theirs, d.ours) == ("409", "200")
     if c.step.kind == "batch" and d.member == "lastDirtyTimestamp":
-        return any(one.get("action") in ("StatusUpdate", "DeleteStatusOverride") and one.get("id") == d.one for one in items(c))
+        return any(
+            one.get("action") in ("StatusUpdate", "DeleteStatusOverride") and one.get("id") == d.one for one in items(c)
+        )
     return d.member == "lastDirtyTimestamp" and "lastDirtyTimestamp" in c.query and c.step.kind in ("status", "clear")
 
 
 @entry("D18", registry=True)
 def unknown_override_is_none(d, c):
-    return c.step.kind == "status" and c.query.get("value") == "UNKNOWN" and d.kind == "registry" and c.codes == (200, 200)
+    return (
+        c.step.kind == "status" and c.query.get("value") == "UNKNOWN" and d.kind == "registry" and c.codes == (200, 200)
+    )
 
 
 @entry("D19", shown=True)
 def modified_when_it_was_there(d, c):
-    told = "actionType" in (d.member, d.place.rpartition("/")[2]) and (bare(d.theirs), bare(d.ours)) == ("ADDED", "MODIFIED")
+    told = "actionType" in (d.member, d.place.rpartition("/")[2]) and (bare(d.theirs), bare(d.ours)) == (
+        "ADDED",
+        "MODIFIED",
+    )
     return told and (d.kind != "registry" or c.was(d))
 
 
@@ -289,7 +222,9 @@ def stamp_conflicts(d, c):
     if d.kind != "registry" or c.step.kind not in ("register", "broken"):
         return False
     believed = c.beats.get((d.app, d.one), 0) >= 2
-    moved = any(c.was(d).get(name) != c.now(d, 1).get(name) for name in ("hostName", "ipAddr", "port/$", "securePort/$"))
+    moved = any(
+        c.was(d).get(name) != c.now(d, 1).get(name) for name in ("hostName", "ipAddr", "port/$", "securePort/$")
+    )
     return (believed or moved) and c.was(d).get("lastDirtyTimestamp") == c.now(d).get("lastDirtyTimestamp")
 
 
@@ -301,32 +236,46 @@ def empty_texts(d, c):
 @entry("D27", registry=True)
 def junk_numbers(d, c):
     if refused_here(d, c):
-        return reason(c, r"(countryId|lastDirtyTimestamp|lastUpdatedTimestamp|leaseInfo\.\w+): (expected|[-\d]+ is outside)")
+        return reason(
+            c, r"(countryId|lastDirtyTimestamp|lastUpdatedTimestamp|leaseInfo\.\w+): (expected|[-\d]+ is outside)"
+        )
     one = c.instance() or {element.tag: element.text for element in c.element()}
     if d.kind == "registry" and d.member in ("countryId", "lastDirtyTimestamp") and c.codes == (204, 204):
         given = str(one.get(d.member) or "").strip()
         return not given.isdigit()
-    unread = any(re.fullmatch(r"\d{10,}", str(one.get(name))) for name in ("lastUpdatedTimestamp", "isCoordinatingDiscoveryServer"))
+    unread = any(
+        re.fullmatch(r"\d{10,}", str(one.get(name)))
+        for name in ("lastUpdatedTimestamp", "isCoordinatingDiscoveryServer")
+    )
     return unread and taken_here(d, c) or taken_here(d, c) and not str(one.get("countryId") or "").strip().isdigit()
 
 
 @entry("D25", registry=True)
 def unknown_objects(d, c):
     lifted = re.search(rb'\{"instance":\{.*"\w*":\{"(instanceId|hostName|app|ipAddr)"', c.body)
-    unknown = any(isinstance(value, dict) and name == "unknown" for name, value in c.instance().items())
+    objects = {name for name, value in c.instance().items() if isinstance(value, dict)}
+    unknown = objects - {"port", "securePort", "dataCenterInfo", "leaseInfo", "metadata"}
     return (lifted or unknown) and c.codes in ((204, 400), (400, 204)) and d.kind in ("status", "registry")
 
 
 @entry("D26", registry=True)
 def broken_blocks_cost_nothing(d, c):
-    junk = next((lease for lease in c.element().iter("leaseInfo") if any(not (one.text or "").isdigit() for one in lease)), None)
+    junk = next(
+        (lease for lease in c.element().iter("leaseInfo") if any(not (one.text or "").isdigit() for one in lease)), None
+    )
     overflow = any(len(one.text or "") > 9 for lease in c.element().iter("leaseInfo") for one in lease)
-    return d.kind == "registry" and c.type.startswith(XML) and (junk is not None or overflow) and d.theirs in ("absent", '"now"', "90", EMPTY)
+    return (
+        d.kind == "registry"
+        and c.type.startswith(XML)
+        and (junk is not None or overflow)
+        and d.theirs in ("absent", '"now"', "90", EMPTY)
+    )
 
 
 @entry("D28", registry=True)
 def nested_metadata(d, c):
-    return refused_here(d, c) and reason(c, r"metadata\.\w+: expected a text")
+    nested = re.search(rb'"metadata":\{[^{}]*"\w*":\{', c.body)
+    return refused_here(d, c) and (nested or reason(c, r"metadata\.\w+: expected a text"))
 
 
 @entry("D29", registry=True)
@@ -340,8 +289,15 @@ def metadata_keys_in_xml(d, c):
     held = [pair for members in c.after[0].values() for pair in members.items()]
     names = [member.removeprefix("metadata/") for member, _ in held if member.startswith("metadata/")]
     values = [value for _, value in held]
-    odd = any(":" in name or not name or re.search(r"[\x00-\x1f]", name) for name in names) or any("\\u00" in value for value in values)
-    coded = d.kind == "body" and d.member.startswith("metadata/") and c.step.kind == "read" and (d.ours == "absent" and not d.member[9:].isascii() or d.theirs == "absent" and "_." in d.member)
+    odd = any(":" in name or not name or re.search(r"[\x00-\x1f]", name) for name in names) or any(
+        "\\u00" in value for value in values
+    )
+    coded = (
+        d.kind == "body"
+        and d.member.startswith("metadata/")
+        and c.step.kind == "read"
+        and (d.ours == "absent" and not d.member[9:].isascii() or d.theirs == "absent" and "_." in d.member)
+    )
     return coded or d.kind == "document" and d.place == "theirs" and odd
 
 
@@ -363,12 +319,21 @@ def reserved_names(d, c):
 @entry("D36", registry=True)
 def path_parameters(d, c):
     raw = not c.step.path.isascii() and c.theirs.status == 400
-    return raw and d.kind in ("status", "registry") or (d.kind == "status" and ";x=1" in c.step.path and c.codes == (200, 404))
+    return (
+        raw
+        and d.kind in ("status", "registry")
+        or (d.kind == "status" and ";x=1" in c.step.path and c.codes == (200, 404))
+    )
 
 
 @entry("D37", registry=True)
 def content_type_of_others(d, c):
-    return c.theirs.status == 400 and c.step.kind in ("read", "beat", "register") and c.type in ("", "json", "application/json, application/json", "a/b/c") and d.kind == "status"
+    return (
+        c.theirs.status == 400
+        and c.step.kind in ("read", "beat", "register")
+        and c.type in ("", "json", "application/json, application/json", "a/b/c")
+        and d.kind == "status"
+    )
 
 
 @entry("D39", registry=True)
@@ -423,9 +388,15 @@ def owners_move_between_up_and_out_of_service(d, c):
     statuses = {bare(d.theirs), bare(d.ours)}
     kept = bare(c.was(d).get("status", "")) == bare(d.theirs) or d.member != "status"
     registered = c.step.kind in ("register", "broken", "metadata", "batch")
-    return d.kind == "registry" and registered and kept and (
-        (d.member == "status" and statuses == {"UP", "OUT_OF_SERVICE"})
-        or (d.member == "leaseInfo/serviceUpTimestamp" and bare(c.now(d).get("status", "")) == "OUT_OF_SERVICE")
+    return (
+        not c.switches
+        and d.kind == "registry"
+        and registered
+        and kept
+        and (
+            (d.member == "status" and statuses == {"UP", "OUT_OF_SERVICE"})
+            or (d.member == "leaseInfo/serviceUpTimestamp" and bare(c.now(d).get("status", "")) == "OUT_OF_SERVICE")
+        )
     )
 
 
@@ -440,7 +411,9 @@ def operators_newest_word_is_kept(d, c):
 def peers_copies_are_compared_with_our_version(d, c):
     if not c.by_peer or d.kind != "registry" or not c.was(d) or c.was(d, 1).get(d.member, "absent") != d.ours:
         return False
-    sent = [item["instanceInfo"] for item in items(c) if item.get("instanceInfo") and item.get("id") == d.one] or [c.step.sent]
+    sent = [item["instanceInfo"] for item in items(c) if item.get("instanceInfo") and item.get("id") == d.one] or [
+        c.step.sent
+    ]
     stamp = sent[0].get("lastDirtyTimestamp") if isinstance(sent[0], dict) else None
     stored = bare(c.was(d).get("lastDirtyTimestamp", ""))
     return stamp is not None and stored.isdigit() and int(stamp) - int(stored) < 64
@@ -460,7 +433,9 @@ def a_newer_stamp_alone_is_no_change(d, c):
     if d.kind != "registry" or d.member != "lastDirtyTimestamp" or c.step.kind not in ("register", "broken", "batch"):
         return False
     clocks = ("lastDirtyTimestamp", "actionType", "lastUpdatedTimestamp")
-    same = {k: v for k, v in c.was(d, 1).items() if k not in clocks} == {k: v for k, v in c.now(d, 1).items() if k not in clocks}
+    same = {k: v for k, v in c.was(d, 1).items() if k not in clocks} == {
+        k: v for k, v in c.now(d, 1).items() if k not in clocks
+    }
     return same and bare(d.theirs).isdigit() and d.ours == c.was(d, 1).get("lastDirtyTimestamp")
 
 
@@ -480,4 +455,4 @@ def records_in_answers_are_of_their_item(d, c):
     if not found or d.kind != "body":
         return False
     place = int(found.group(1))
-    return any(item.get("id") == items(c)[place].get("id") for item in items(c)[place + 1:])
+    return any(item.get("id") == items(c)[place].get("id") for item in items(c)[place + 1 :])

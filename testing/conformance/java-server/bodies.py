@@ -12,14 +12,24 @@ JSON, XML = "application/json", "application/xml"
 def plain(app, one, **members):
     """A usual registration as a dictionary; a member of None is left out."""
     body = {
-        "instanceId": one, "hostName": "h1.example", "app": app, "ipAddr": "10.0.0.1", "status": "UP",
-        "overriddenStatus": "UNKNOWN", "port": {"$": 8080, "@enabled": "true"},
-        "securePort": {"$": 8443, "@enabled": "false"}, "countryId": 1,
+        "instanceId": one,
+        "hostName": "h1.example",
+        "app": app,
+        "ipAddr": "10.0.0.1",
+        "status": "UP",
+        "overriddenStatus": "UNKNOWN",
+        "port": {"$": 8080, "@enabled": "true"},
+        "securePort": {"$": 8443, "@enabled": "false"},
+        "countryId": 1,
         "dataCenterInfo": {"@class": DEFAULT, "name": "MyOwn"},
         "leaseInfo": {"renewalIntervalInSecs": 30, "durationInSecs": 90},
-        "metadata": {"zone": "z1", "my_key": "v_1"}, "homePageUrl": "http://h1.example:8080/",
-        "statusPageUrl": "http://h1.example:8080/info", "healthCheckUrl": "http://h1.example:8080/health",
-        "vipAddress": app.lower(), "secureVipAddress": app.lower() + "-s", "lastDirtyTimestamp": "1000",
+        "metadata": {"zone": "z1", "my_key": "v_1"},
+        "homePageUrl": "http://h1.example:8080/",
+        "statusPageUrl": "http://h1.example:8080/info",
+        "healthCheckUrl": "http://h1.example:8080/health",
+        "vipAddress": app.lower(),
+        "secureVipAddress": app.lower() + "-s",
+        "lastDirtyTimestamp": "1000",
     }
     body.update(members)
     return {name: value for name, value in body.items() if value is not None}
@@ -27,7 +37,8 @@ def plain(app, one, **members):
 
 def amazon(one):
     return {
-        "@class": AMAZON, "name": "Amazon",
+        "@class": AMAZON,
+        "name": "Amazon",
         "metadata": {"instance-id": one, "ami-id": "ami-7", "availability-zone": "eu-west-1b", "vpc-id": "v"},
     }
 
@@ -79,8 +90,12 @@ def _text(value):
 
 
 SPRING = {
-    "appGroupName": None, "sid": "na", "secureHealthCheckUrl": None, "isCoordinatingDiscoveryServer": False,
-    "actionType": None, "asgName": None,
+    "appGroupName": None,
+    "sid": "na",
+    "secureHealthCheckUrl": None,
+    "isCoordinatingDiscoveryServer": False,
+    "actionType": None,
+    "asgName": None,
 }
 
 
@@ -91,7 +106,10 @@ def of_spring(app, one, **members):
     body["lastUpdatedTimestamp"] = 1000
     body["lastDirtyTimestamp"] = int(body.get("lastDirtyTimestamp", 1000))
     body["leaseInfo"] = {
-        **body["leaseInfo"], "registrationTimestamp": 0, "lastRenewalTimestamp": 0, "evictionTimestamp": 0,
+        **body["leaseInfo"],
+        "registrationTimestamp": 0,
+        "lastRenewalTimestamp": 0,
+        "evictionTimestamp": 0,
         "serviceUpTimestamp": 0,
     }
     for name in ("port", "securePort", "metadata"):
@@ -102,7 +120,9 @@ def of_spring(app, one, **members):
 def of_javascript(app, one, **members):
     """As the packages for Node do by default: no id, an application in small letters."""
     body = plain(app, one, **members)
-    body = {name: body[name] for name in ("app", "hostName", "ipAddr", "port", "vipAddress", "dataCenterInfo", "status")}
+    body = {
+        name: body[name] for name in ("app", "hostName", "ipAddr", "port", "vipAddress", "dataCenterInfo", "status")
+    }
     return {**body, "app": app.lower(), "hostName": one}
 
 
@@ -114,48 +134,182 @@ def minimal(app, one, **members):
 
 #: Values that some member may have and should not.
 SCALARS = [
-    None, "", " ", " x ", "abc", "0", "007", "+7", "-1", "1e3", "1.5", 0, -1, 1.5, 8e3, 70000, 2**31 - 1, 2**31, 2**63,
-    10**25, True, False, "true", "TRUE", "null", "<a>&amp;", "é你😀", "tab\tnew\nline", "x" * 300,
+    None,
+    "",
+    " ",
+    " x ",
+    "abc",
+    "0",
+    "007",
+    "+7",
+    "-1",
+    "1e3",
+    "1.5",
+    0,
+    -1,
+    1.5,
+    8e3,
+    70000,
+    2**31 - 1,
+    2**31,
+    2**63,
+    10**25,
+    True,
+    False,
+    "true",
+    "TRUE",
+    "null",
+    "<a>&amp;",
+    "é你😀",
+    "tab\tnew\nline",
+    "x" * 300,
 ]
 STATUSES = [
-    "UP", "DOWN", "STARTING", "OUT_OF_SERVICE", "UNKNOWN", "up", "Up", " UP", "UP ", "", "NONSENSE", None, 1, True,
+    "UP",
+    "DOWN",
+    "STARTING",
+    "OUT_OF_SERVICE",
+    "UNKNOWN",
+    "up",
+    "Up",
+    " UP",
+    "UP ",
+    "",
+    "NONSENSE",
+    None,
+    1,
+    True,
 ]
 PORTS = [
-    {}, {"$": 1}, {"@enabled": "true"}, {"@enabled": True}, {"@enabled": False, "$": "9"}, {"$": None},
-    {"$": 0, "@enabled": None}, {"$": "  77 "}, {"$": 65535, "@enabled": "false"}, {"$": "65535"}, {"$": 65536},
-    {"$": 70000}, {"$": -1}, {"$": "x"}, {"$": ""}, {"$": 1.5}, {"$": "1.5"}, {"$": 9e3}, {"$": "9e3"}, {"$": True},
-    {"$": 2**31}, {"$": 5, "@enabled": ""}, {"$": 5, "@enabled": "TRUE"}, {"$": 5, "@enabled": "False"},
-    {"$": 5, "@enabled": 1}, {"$": 5, "@enabled": 0}, {"$": 5, "@enabled": "yes"}, {"$": 5, "@enabled": " true "},
-    {"$": 5, "enabled": "true"}, {"$": 5, "@enabled": "true", "more": 1}, 8080, "8080", None, True,
+    {},
+    {"$": 1},
+    {"@enabled": "true"},
+    {"@enabled": True},
+    {"@enabled": False, "$": "9"},
+    {"$": None},
+    {"$": 0, "@enabled": None},
+    {"$": "  77 "},
+    {"$": 65535, "@enabled": "false"},
+    {"$": "65535"},
+    {"$": 65536},
+    {"$": 70000},
+    {"$": -1},
+    {"$": "x"},
+    {"$": ""},
+    {"$": 1.5},
+    {"$": "1.5"},
+    {"$": 9e3},
+    {"$": "9e3"},
+    {"$": True},
+    {"$": 2**31},
+    {"$": 5, "@enabled": ""},
+    {"$": 5, "@enabled": "TRUE"},
+    {"$": 5, "@enabled": "False"},
+    {"$": 5, "@enabled": 1},
+    {"$": 5, "@enabled": 0},
+    {"$": 5, "@enabled": "yes"},
+    {"$": 5, "@enabled": " true "},
+    {"$": 5, "enabled": "true"},
+    {"$": 5, "@enabled": "true", "more": 1},
+    8080,
+    "8080",
+    None,
+    True,
 ]
 LEASES = [
-    {}, {"durationInSecs": 0}, {"durationInSecs": -5, "renewalIntervalInSecs": -1}, {"durationInSecs": "120"},
-    {"durationInSecs": 120.9}, {"durationInSecs": 86_400}, {"durationInSecs": 86_401}, {"durationInSecs": 2**31 - 1},
-    {"durationInSecs": 2**31}, {"renewalIntervalInSecs": 7}, {"renewalIntervalInSecs": "abc"}, {"durationInSecs": ""},
-    {"durationInSecs": None, "renewalIntervalInSecs": None}, {"evictionDurationInSecs": 60}, {"renewalTimestamp": 5},
+    {},
+    {"durationInSecs": 0},
+    {"durationInSecs": -5, "renewalIntervalInSecs": -1},
+    {"durationInSecs": "120"},
+    {"durationInSecs": 120.9},
+    {"durationInSecs": 86_400},
+    {"durationInSecs": 86_401},
+    {"durationInSecs": 2**31 - 1},
+    {"durationInSecs": 2**31},
+    {"renewalIntervalInSecs": 7},
+    {"renewalIntervalInSecs": "abc"},
+    {"durationInSecs": ""},
+    {"durationInSecs": None, "renewalIntervalInSecs": None},
+    {"evictionDurationInSecs": 60},
+    {"renewalTimestamp": 5},
     {"registrationTimestamp": 5, "serviceUpTimestamp": 5, "evictionTimestamp": 5, "lastRenewalTimestamp": 5},
-    {"more": "text"}, {"durationInSecs": True}, None,
+    {"more": "text"},
+    {"durationInSecs": True},
+    None,
 ]
 METADATA = [
-    {}, {"@class": "java.util.Collections$EmptyMap"}, {"@class": "x", "a": "b"}, {"a": None}, {"a": ""}, {"a": 5},
-    {"a": 1.5}, {"a": True}, {"a": "null"}, {"a b": "c d"}, {"a$b": "$"}, {"_": "__"}, {"a__b_c": "_"}, {"1x": "1"},
-    {"-": "-"}, {".": "."}, {"é你": "é你"}, {"😀": "😀"}, {"a<b": "<&>\"'"}, {"a": " blanks "}, {"a": "line\nbreak\ttab"},
-    {"a": "x" * 5000}, {"k" * 300: "v"}, {"A": "1", "a": "2"}, {"c:d": "e"}, {"": "e"}, {"a": "\x01"}, {"a\x02": "b"},
-    {"instanceId": "angel"}, {"a": "]]>"}, {"a;b": "c=d&e"}, {str(number): str(number) for number in range(200)}, None,
+    {},
+    {"@class": "java.util.Collections$EmptyMap"},
+    {"@class": "x", "a": "b"},
+    {"a": None},
+    {"a": ""},
+    {"a": 5},
+    {"a": 1.5},
+    {"a": True},
+    {"a": "null"},
+    {"a b": "c d"},
+    {"a$b": "$"},
+    {"_": "__"},
+    {"a__b_c": "_"},
+    {"1x": "1"},
+    {"-": "-"},
+    {".": "."},
+    {"é你": "é你"},
+    {"😀": "😀"},
+    {"a<b": "<&>\"'"},
+    {"a": " blanks "},
+    {"a": "line\nbreak\ttab"},
+    {"a": "x" * 5000},
+    {"k" * 300: "v"},
+    {"A": "1", "a": "2"},
+    {"c:d": "e"},
+    {"": "e"},
+    {"a": "\x01"},
+    {"a\x02": "b"},
+    {"instanceId": "angel"},
+    {"a": "]]>"},
+    {"a;b": "c=d&e"},
+    {str(number): str(number) for number in range(200)},
+    None,
 ]
 CENTERS = [
-    {"name": "MyOwn"}, {"@class": "", "name": "MyOwn"}, {"@class": "x.Y", "name": "MyOwn"}, {"@class": DEFAULT},
-    {"@class": DEFAULT, "name": None}, {"@class": DEFAULT, "name": "Netflix"}, {"@class": DEFAULT, "name": "myown"},
-    {"@class": DEFAULT, "name": ""}, {"@class": DEFAULT, "name": "Other"}, {"name": "MyOwn", "@class": DEFAULT},
-    {"@class": "com.netflix.appinfo.MyDataCenterInfo", "name": "MyOwn"}, {"@class": AMAZON, "name": "MyOwn", "metadata": {"a": "b"}},
-    {"@class": AMAZON, "name": "Amazon", "metadata": {}}, {"@class": AMAZON, "name": "Amazon", "metadata": {"instance-id": "i-1"}},
+    {"name": "MyOwn"},
+    {"@class": "", "name": "MyOwn"},
+    {"@class": "x.Y", "name": "MyOwn"},
+    {"@class": DEFAULT},
+    {"@class": DEFAULT, "name": None},
+    {"@class": DEFAULT, "name": "Netflix"},
+    {"@class": DEFAULT, "name": "myown"},
+    {"@class": DEFAULT, "name": ""},
+    {"@class": DEFAULT, "name": "Other"},
+    {"name": "MyOwn", "@class": DEFAULT},
+    {"@class": "com.netflix.appinfo.MyDataCenterInfo", "name": "MyOwn"},
+    {"@class": AMAZON, "name": "MyOwn", "metadata": {"a": "b"}},
+    {"@class": AMAZON, "name": "Amazon", "metadata": {}},
+    {"@class": AMAZON, "name": "Amazon", "metadata": {"instance-id": "i-1"}},
     {"@class": AMAZON, "name": "Amazon", "metadata": {"instance-id": "i-1", "odd key": "v", "x_y": 5}},
-    {"@class": AMAZON, "name": "Amazon", "metadata": {"ami-id": "ami-1", "public-hostname": "p.example", "local-ipv4": "10.0.0.2"}},
-    {"@class": DEFAULT, "name": "MyOwn", "more": 1}, None,
+    {
+        "@class": AMAZON,
+        "name": "Amazon",
+        "metadata": {"ami-id": "ami-1", "public-hostname": "p.example", "local-ipv4": "10.0.0.2"},
+    },
+    {"@class": DEFAULT, "name": "MyOwn", "more": 1},
+    None,
 ]
 TEXTS = [
-    "hostName", "ipAddr", "app", "instanceId", "sid", "appGroupName", "homePageUrl", "statusPageUrl", "healthCheckUrl",
-    "secureHealthCheckUrl", "vipAddress", "secureVipAddress", "asgName",
+    "hostName",
+    "ipAddr",
+    "app",
+    "instanceId",
+    "sid",
+    "appGroupName",
+    "homePageUrl",
+    "statusPageUrl",
+    "healthCheckUrl",
+    "secureHealthCheckUrl",
+    "vipAddress",
+    "secureVipAddress",
+    "asgName",
 ]
 NUMBERS = ["countryId", "lastUpdatedTimestamp", "lastDirtyTimestamp"]
 OTHERS = ["isCoordinatingDiscoveryServer", "actionType", "unknownMember"]
@@ -167,8 +321,14 @@ def odd_members():
         for value in SCALARS:
             yield name, value
     for name, values in (
-        ("status", STATUSES), ("overriddenStatus", STATUSES), ("overriddenstatus", STATUSES), ("port", PORTS),
-        ("securePort", PORTS), ("leaseInfo", LEASES), ("metadata", METADATA), ("dataCenterInfo", CENTERS),
+        ("status", STATUSES),
+        ("overriddenStatus", STATUSES),
+        ("overriddenstatus", STATUSES),
+        ("port", PORTS),
+        ("securePort", PORTS),
+        ("leaseInfo", LEASES),
+        ("metadata", METADATA),
+        ("dataCenterInfo", CENTERS),
         ("actionType", ["ADDED", "MODIFIED", "DELETED", "added"]),
     ):
         for value in values:
@@ -189,22 +349,34 @@ def with_member(body, name, value):
 
 #: What makes a genuine server lose a thread, or everybody's list: these go to ours alone.
 HAZARDS = [
-    b'{"instance":[]}', b'{"instance":[{}]}', b'{"instance":[{"app":"ZZTAG-H"}]}', b'[]', b'[{"instance":{}}]',
+    b'{"instance":[]}',
+    b'{"instance":[{}]}',
+    b'{"instance":[{"app":"ZZTAG-H"}]}',
+    b"[]",
+    b'[{"instance":{}}]',
     b'{"instance":{"app":"ZZTAG-H","tags":["a",{"b":[]}],"hostName":"h","ipAddr":"1"}}',
     b'{"instance":{"app":"ZZTAG-H","hostName":["h"],"ipAddr":"1"}}',
     b'{"instance":{"app":"ZZTAG-H","hostName":{"a":1},"ipAddr":"1"}}',
     b'{"instance":{"app":"ZZTAG-H","metadata":[1,2]}}',
-    b'{"instance":' * 4000, b'[' * 60000, b'{"a":' * 60000,
-    b'{"instance":{"app":"ZZTAG-H","port":[1]}}', b'{"instance":{"app":"ZZTAG-H","leaseInfo":[]}}',
+    b'{"instance":' * 4000,
+    b"[" * 60000,
+    b'{"a":' * 60000,
+    b'{"instance":{"app":"ZZTAG-H","port":[1]}}',
+    b'{"instance":{"app":"ZZTAG-H","leaseInfo":[]}}',
 ]
 
 
 def hazards(app, one):
     yield from HAZARDS
     for center in (
-        {"@class": DEFAULT, "name": "Amazon"}, {"@class": AMAZON, "name": "Amazon", "metadata": []},
-        {"@class": AMAZON, "name": "Amazon", "metadata": "x"}, {"@class": AMAZON, "name": "Amazon"},
-        {"metadata": {"instance-id": "i"}, "@class": AMAZON, "name": "Amazon"}, [], "MyOwn", 5,
+        {"@class": DEFAULT, "name": "Amazon"},
+        {"@class": AMAZON, "name": "Amazon", "metadata": []},
+        {"@class": AMAZON, "name": "Amazon", "metadata": "x"},
+        {"@class": AMAZON, "name": "Amazon"},
+        {"metadata": {"instance-id": "i"}, "@class": AMAZON, "name": "Amazon"},
+        [],
+        "MyOwn",
+        5,
     ):
         yield as_json(plain(app, one, dataCenterInfo=center))
     for name in ("hostName", "status", "port", "metadata", "leaseInfo", "lastDirtyTimestamp", "unknown"):

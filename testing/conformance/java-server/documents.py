@@ -7,8 +7,12 @@ import xml.etree.ElementTree as tree
 
 #: Members that hold readings of the server's clock, or what a caller said.
 CLOCKS = {
-    "lastUpdatedTimestamp", "lastDirtyTimestamp", "lastRenewalTimestamp", "registrationTimestamp",
-    "serviceUpTimestamp", "evictionTimestamp",
+    "lastUpdatedTimestamp",
+    "lastDirtyTimestamp",
+    "lastRenewalTimestamp",
+    "registrationTimestamp",
+    "serviceUpTimestamp",
+    "evictionTimestamp",
 }
 #: What is this near to now is a reading of a clock. Callers here never send such.
 NEAR = 2 * 86_400_000

@@ -166,8 +166,12 @@ class Side:
 
     def launch(self, command, **settings):
         self.child = subprocess.Popen(
-            ["sh", "-c", GUARD, "sh", *command], cwd=WORK, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            text=True, env={**os.environ, **settings},
+            ["sh", "-c", GUARD, "sh", *command],
+            cwd=WORK,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **settings},
         )
 
     def stop(self):
@@ -194,8 +198,7 @@ class Ours(Side):
 
     def start(self):
         self.launch(
-            [BINARY, "--log", "warn", "--listen", "127.0.0.1:0"],
-            HEUREKA_PEER__TRUSTED="127.0.0.1", **self.switches,
+            [BINARY, "--log", "warn", "--listen", "127.0.0.1:0"], HEUREKA_PEER__TRUSTED="127.0.0.1", **self.switches
         )
         for line in self.child.stdout:
             if " listening on " in line:
@@ -219,9 +222,13 @@ class Theirs(Side):
     def start(self):
         port = free_port()
         options = {
-            "server.port": port, "server.address": "127.0.0.1", "spring.main.banner-mode": "off",
-            "logging.level.root": "OFF", "eureka.client.register-with-eureka": "false",
-            "eureka.client.fetch-registry": "false", "eureka.server.use-read-only-response-cache": "false",
+            "server.port": port,
+            "server.address": "127.0.0.1",
+            "spring.main.banner-mode": "off",
+            "logging.level.root": "OFF",
+            "eureka.client.register-with-eureka": "false",
+            "eureka.client.fetch-registry": "false",
+            "eureka.server.use-read-only-response-cache": "false",
             "eureka.server.response-cache-auto-expiration-in-seconds": 0,
             "eureka.server.wait-time-in-ms-when-sync-empty": 0,
             "eureka.server.eviction-interval-timer-in-ms": 86_400_000,

@@ -17,10 +17,12 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
 from harness import Failed, _watch_parent  # noqa: E402
 
-import allowed  # noqa: E402
+import allowed  # noqa: E402, F401
 import compare  # noqa: E402
+import context  # noqa: E402
 import documents  # noqa: E402
 import histories  # noqa: E402
+import tour  # noqa: E402
 from servers import Hangs, Ours, Theirs, request  # noqa: E402
 
 #: Steps of a history.
@@ -104,10 +106,11 @@ class Pair:
         if step.kind != "read":
             differences += self.look()
         self.remember(step, before)
-        context = allowed.Context(step, theirs, ours, before, self.held, self.cancelled, self.beats)
+        past = self.cancelled, self.beats, self.ours.switches
+        seen = context.Context(step, theirs, ours, before, self.held, *past)
         problems, apart = [], set()
         for one in differences:
-            entries = [entry for entry in allowed.ENTRIES if entry.covers(one, context)]
+            entries = [entry for entry in context.ENTRIES if entry.covers(one, seen)]
             for entry in entries:
                 self.numbers[entry.number] = self.numbers.get(entry.number, 0) + 1
             if not entries:
@@ -116,7 +119,9 @@ class Pair:
                 apart |= self.set_apart(one, step)
         if self.survey is not None:
             for one in problems:
-                self.survey.setdefault((one.kind, one.place, one.theirs[:50], one.ours[:50], step.kind), []).append((one, step, self.name))
+                self.survey.setdefault((one.kind, one.place, one.theirs[:50], one.ours[:50], step.kind), []).append(
+                    (one, step, self.name)
+                )
             problems = []
         if apart and not problems:
             self.forget(apart)
@@ -199,7 +204,9 @@ class Pair:
             return False
 
         last = steps[-1]
-        same = [step for step in steps[:-1] if step.one == last.one or step.kind == "batch"] + [last]
+        told = last.sent if isinstance(last.sent, list) else []
+        ids = {last.one, *(item.get("id") for item in told)}
+        same = [step for step in steps[:-1] if step.one in ids or step.kind == "batch"] + [last]
         kept = same if differs(same) else steps
         for step in kept[-2::-1]:
             fewer = [one for one in kept if one is not step]
@@ -216,14 +223,16 @@ def main():
     parser.add_argument("--steps", type=int, default=10000, help="at least so many for each version")
     parser.add_argument("--seed", type=int, help="only this history")
     parser.add_argument("--history", help="only parts of the tour whose names begin so")
-    parser.add_argument("--survey", action="store_true", help="list every difference once instead of ending at the first")
+    parser.add_argument(
+        "--survey", action="store_true", help="list every difference once instead of ending at the first"
+    )
     options = parser.parse_args()
     _watch_parent()
     numbers = {}
     try:
         for version in options.versions:
             against(*version.split("=", 1), options, numbers)
-        idle = [entry.number for entry in allowed.ENTRIES if entry.number not in numbers]
+        idle = [entry.number for entry in context.ENTRIES if entry.number not in numbers]
         if idle and options.seed is None and options.history is None:
             raise Failed(f"entries that nothing needs any more: {', '.join(idle)}")
     except Failed as fact:
@@ -233,7 +242,7 @@ def main():
 
 def against(version, jar, options, numbers):
     begun = time.monotonic()
-    pair = Pair(Theirs(version, jar), Ours(**allowed.SWITCHES.get(version, {})), options.survey)
+    pair = Pair(Theirs(version, jar), Ours(**context.SWITCHES.get(version, {})), options.survey)
     try:
         for name, steps in wanted(options, pair):
             try:
@@ -253,14 +262,14 @@ def wanted(options, pair):
     if options.seed is not None:
         yield f"seed {options.seed}", histories.Maker(options.seed).steps(LENGTH)
         return
-    for name, steps in histories.tour():
+    for name, steps in tour.tour():
         if name.startswith(options.history or ""):
             yield name, steps
     for seed in itertools.count():
         if options.history is not None or pair.played >= options.steps:
             break
         yield f"seed {seed}", histories.Maker(seed).steps(LENGTH)
-    for name, steps in histories.last():
+    for name, steps in tour.last():
         if name.startswith(options.history or ""):
             yield name, steps
 
@@ -269,7 +278,7 @@ def report(pair, version, name, steps, found):
     print(f"  FAILED {version}, {name}, step {found.number + 1}:", flush=True)
     for problem in found.problems[:12]:
         print(f"      {problem}")
-    for step in pair.shortest(steps[:found.number + 1], found.problems):
+    for step in pair.shortest(steps[: found.number + 1], found.problems):
         print(f"    {step}")
     again = f"--seed {name.split()[1]}" if name.startswith("seed") else f"--history {name}"
     print(f"    again: {' '.join(sys.argv[:3])} {version}=JAR {again}", flush=True)
@@ -280,7 +289,9 @@ def summary(pair, version, took):
         one, step, name = found[0]
         print(f"{len(found)} × {signature}\n    {one}\n    {name}: {step}")
     rate = pair.played / max(took - pair.starting, 1)
-    print(f"  {version}: {pair.played} steps in {took:.0f} s, of which {pair.starting:.0f} s were starts: {rate:.0f} steps/s")
+    print(
+        f"  {version}: {pair.played} steps in {took:.0f} s, of which {pair.starting:.0f} s were starts: {rate:.0f} steps/s"
+    )
     by_number = sorted(pair.numbers.items(), key=lambda one: int(one[0][1:]))
     print(f"    differences by entry: {', '.join(f'{key} {count}' for key, count in by_number)}", flush=True)
 

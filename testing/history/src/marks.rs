@@ -69,7 +69,7 @@ impl Watcher {
     /// Looks for writes that the mark covers and nobody told.
     fn reliable(&mut self, stream: &mut Stream, revision: u64, settled: bool, court: &mut Court<'_>) {
         let Some(selectors) = stream.asked.selectors.as_ref().filter(|_| !self.spoiled) else { return };
-        let missing = court.facts.missing(&self.told, selectors, revision, settled);
+        let missing = court.facts.missing(&self.told, selectors, revision, settled, court.line);
         for write in missing {
             let seen = match self.told.version(&write.key) {
                 Some(held) => shown(&held),

@@ -9,12 +9,61 @@ use heureka_cluster::checks::{code, json, quiet, same};
 use heureka_cluster::draft::Draft;
 use heureka_cluster::rest::JSON;
 use heureka_cluster::watcher::{Watcher, spec};
+use heureka_model::{Instance, InstanceKey};
 
 pub(crate) const CASES: &[Case] = &[
-    Case::not_yet("F66", "Basic auth without tokens and login pages", "needs authentication"),
-    Case::now("F67", "a secure port only (server)", |bench| Box::pin(f67(bench))),
-    Case::now("F68", "one id from two addresses (server)", |bench| Box::pin(f68(bench))),
+    Case::new("F66", "Basic auth without tokens and login pages", |bench| Box::pin(f66(bench))),
+    Case::new("F67", "a secure port only (server)", |bench| Box::pin(f67(bench))),
+    Case::new("F68", "one id from two addresses (server)", |bench| Box::pin(f68(bench))),
 ];
+
+/// A user as `auth.users` has it and an address too, and the header that says the same.
+const ADMIN: &str = "admin:p%40ss%3Aw%25rd!%C3%A9";
+const RIGHT: (&str, &str) = ("authorization", "Basic YWRtaW46cEBzczp3JXJkIcOp");
+const WRONG: (&str, &str) = ("authorization", "Basic YWRtaW46d3Jvbmc=");
+
+async fn f66(bench: Bench) -> Found {
+    let server =
+        bench.start(&[("HEUREKA_AUTH__USERS", ADMIN), ("HEUREKA_PEER__TRUSTED", "127.0.0.1")]).await?;
+    let draft = Draft::new("AUTH", "a1", "UP", 1).json();
+    let calls = [
+        ("POST", "/eureka/apps/AUTH", 204),
+        ("PUT", "/eureka/apps/AUTH/a1", 200),
+        ("GET", "/eureka/apps", 200),
+        ("POST", "/eureka/peerreplication/batch", 200),
+        ("DELETE", "/eureka/apps/AUTH/a1", 200),
+    ];
+    let body = |method: &str, path: &str| match (method, path.ends_with("batch")) {
+        ("POST", true) => "{\"replicationList\":[]}".to_owned(),
+        ("POST", false) => draft.clone(),
+        _ => String::new(),
+    };
+    for (method, path, wanted) in calls {
+        for refused in [&[JSON][..], &[JSON, WRONG]] {
+            let answer = server.rest.send(method, path, refused, body(method, path)).await?;
+            quiet(format!("{method} {path} without credentials"), &answer, 401)?;
+            let challenge = answer.header("www-authenticate").unwrap_or_default().to_owned();
+            same("challenge", challenge.starts_with("Basic"), true)?;
+        }
+        let kind = ("content-type", "application/json");
+        let answer = server.rest.send(method, path, &[JSON, kind, RIGHT], body(method, path)).await?;
+        code(format!("{method} {path}"), &answer, wanted)?;
+    }
+    code("health", &server.rest.send("GET", "/health/ready", &[], "").await?, 200)?;
+    // The peers' half: `servers_of_one_cluster_let_each_other_in`.
+    let client = heureka_client::Client::connect([format!("http://{ADMIN}@{}", server.address)])?;
+    let lease = client.register(instance("AUTH", "a2")).await?;
+    let held = server.rest.send("GET", "/eureka/apps/AUTH/a2", &[JSON, RIGHT], "").await?;
+    code("what our client registered", &held, 200)?;
+    lease.cancel().await?;
+    let told = server.complaints().join("\n");
+    same("passwords in the log", told.contains("p@ss") || told.contains("p%40ss"), false)?;
+    Ok(String::new())
+}
+
+fn instance(app: &str, id: &str) -> Instance {
+    Instance::new(InstanceKey { namespace: String::new(), app: app.into(), id: id.into() })
+}
 
 async fn f67(bench: Bench) -> Found {
     let server = bench.start(&[]).await?;

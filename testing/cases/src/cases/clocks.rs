@@ -9,7 +9,7 @@ use heureka_cluster::draft::Draft;
 use heureka_cluster::server::Server;
 
 pub(crate) const CASES: &[Case] =
-    &[Case::now("F34", "a client whose clock was ahead is not held to it", |bench| Box::pin(f34(bench)))];
+    &[Case::new("F34", "a client whose clock was ahead is not held to it", |bench| Box::pin(f34(bench)))];
 
 const DAY: u64 = 86_400_000;
 

@@ -21,8 +21,8 @@ use heureka_cluster::server::Server;
 use heureka_cluster::watcher::{Heard, Watcher, open, spec};
 
 pub(crate) const CASES: &[Case] = &[
-    Case::now("F59", "everybody reconnects at once", |bench| Box::pin(f59(bench))),
-    Case::now("F60", "a snapshot larger than 4 MiB", |bench| Box::pin(f60(bench))),
+    Case::new("F59", "everybody reconnects at once", |bench| Box::pin(f59(bench))),
+    Case::new("F60", "a snapshot larger than 4 MiB", |bench| Box::pin(f60(bench))),
 ];
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -20,8 +20,8 @@ use heureka_cluster::server::Server;
 use heureka_cluster::watcher::{Watcher, spec};
 
 pub(crate) const CASES: &[Case] = &[
-    Case::now("F35", "a delta's hash and body are of one moment", |bench| Box::pin(f35(bench))),
-    Case::now("F38", "a write is seen by the next read of every view", |bench| Box::pin(f38(bench))),
+    Case::new("F35", "a delta's hash and body are of one moment", |bench| Box::pin(f35(bench))),
+    Case::new("F38", "a write is seen by the next read of every view", |bench| Box::pin(f38(bench))),
 ];
 
 /// A client's copy: one full fetch, then deltas.

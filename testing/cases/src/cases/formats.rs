@@ -9,11 +9,11 @@ use heureka_cluster::checks::{code, json, quiet, same};
 use heureka_cluster::draft::Draft;
 
 pub(crate) const CASES: &[Case] = &[
-    Case::now("F15", "JSON has the types that strict readers ask for", |bench| Box::pin(f15(bench))),
-    Case::now("F16", "XML by default, whatever the metadata keys", |bench| Box::pin(f16(bench))),
-    Case::now("F17", "the format follows Accept, and nobody is told 406", |bench| Box::pin(f17(bench))),
-    Case::now("F19", "exact codes and quiet bodies", |bench| Box::pin(f19(bench))),
-    Case::now("F20", "a 404 has no body under any Accept and path", |bench| Box::pin(f20(bench))),
+    Case::new("F15", "JSON has the types that strict readers ask for", |bench| Box::pin(f15(bench))),
+    Case::new("F16", "XML by default, whatever the metadata keys", |bench| Box::pin(f16(bench))),
+    Case::new("F17", "the format follows Accept, and nobody is told 406", |bench| Box::pin(f17(bench))),
+    Case::new("F19", "exact codes and quiet bodies", |bench| Box::pin(f19(bench))),
+    Case::new("F20", "a 404 has no body under any Accept and path", |bench| Box::pin(f20(bench))),
 ];
 
 async fn f15(bench: Bench) -> Found {

@@ -17,10 +17,10 @@ use heureka_cluster::server::Server;
 use heureka_cluster::watcher::{Watcher, spec};
 
 pub(crate) const CASES: &[Case] = &[
-    Case::now("F25", "stamps on a heartbeat, and junk in its query", |bench| Box::pin(f25(bench))),
-    Case::now("F26", "after a restart everyone comes back, once", |bench| Box::pin(f26(bench))),
-    Case::now("F27", "a lease ends when it says, and renewers never expire", |bench| Box::pin(f27(bench))),
-    Case::now("F28", "a late registration after the cancel", |bench| Box::pin(f28(bench))),
+    Case::new("F25", "stamps on a heartbeat, and junk in its query", |bench| Box::pin(f25(bench))),
+    Case::new("F26", "after a restart everyone comes back, once", |bench| Box::pin(f26(bench))),
+    Case::new("F27", "a lease ends when it says, and renewers never expire", |bench| Box::pin(f27(bench))),
+    Case::new("F28", "a late registration after the cancel", |bench| Box::pin(f28(bench))),
 ];
 
 async fn f25(bench: Bench) -> Found {

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::case::{Bench, Case, Found};
 
 pub(crate) const CASES: &[Case] =
-    &[Case::now("F39", "what a client keeps when the registry is gone or empty", |bench| {
+    &[Case::new("F39", "what a client keeps when the registry is gone or empty", |bench| {
         Box::pin(f39(bench))
     })];
 

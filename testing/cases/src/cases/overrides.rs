@@ -20,12 +20,12 @@ use heureka_cluster::server::{Server, connect_narrow};
 use heureka_cluster::watcher::{View, Watcher, spec};
 
 pub(crate) const CASES: &[Case] = &[
-    Case::now("F40", "taken out of service and put back", |bench| Box::pin(f40(bench))),
-    Case::now("F44", "an override outlives an expiry and a restart, not a cancel", |bench| {
+    Case::new("F40", "taken out of service and put back", |bench| Box::pin(f40(bench))),
+    Case::new("F44", "an override outlives an expiry and a restart, not a cancel", |bench| {
         Box::pin(f44(bench))
     }),
-    Case::now("F45", "flapping and a mass refresh end with the last word", |bench| Box::pin(f45(bench))),
-    Case::now("F46", "conflicts resolve, and stop", |bench| Box::pin(f46(bench))),
+    Case::new("F45", "flapping and a mass refresh end with the last word", |bench| Box::pin(f45(bench))),
+    Case::new("F46", "conflicts resolve, and stop", |bench| Box::pin(f46(bench))),
 ];
 
 async fn is(server: &Server, app: &str, id: &str, status: &str) -> anyhow::Result<()> {

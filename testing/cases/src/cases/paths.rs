@@ -6,8 +6,8 @@ use heureka_cluster::draft::Draft;
 use heureka_cluster::rest::{JSON, Rest, encoded};
 
 pub(crate) const CASES: &[Case] = &[
-    Case::now("F22", "slashes doubled, trailing, versioned, prefixed", |bench| Box::pin(f22(bench))),
-    Case::now("F23", "ids with reserved characters can be renewed and removed", |bench| Box::pin(f23(bench))),
+    Case::new("F22", "slashes doubled, trailing, versioned, prefixed", |bench| Box::pin(f22(bench))),
+    Case::new("F23", "ids with reserved characters can be renewed and removed", |bench| Box::pin(f23(bench))),
 ];
 
 const SPELLINGS: [&str; 9] = [

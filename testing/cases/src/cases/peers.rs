@@ -13,8 +13,8 @@ use tokio::time::{Instant, interval};
 use crate::case::{Bench, Case, Found};
 
 pub(crate) const CASES: &[Case] = &[
-    Case::now("F50", "a peer that replicates is shown as available", |bench| Box::pin(f50(bench))),
-    Case::now("F51", "one slow peer slows nobody else", |bench| Box::pin(f51(bench))),
+    Case::new("F50", "a peer that replicates is shown as available", |bench| Box::pin(f50(bench))),
+    Case::new("F51", "one slow peer slows nobody else", |bench| Box::pin(f51(bench))),
 ];
 
 const SECOND: Duration = Duration::from_secs(1);

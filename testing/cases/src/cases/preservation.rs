@@ -19,9 +19,9 @@ use heureka_cluster::server::Server;
 use heureka_cluster::watcher::{Watcher, spec};
 
 pub(crate) const CASES: &[Case] = &[
-    Case::now("F30", "churn does not raise the threshold, and a scale-in ends", |bench| Box::pin(f30(bench))),
-    Case::now("F33", "a pause removes nobody, a failure of half is held", |bench| Box::pin(f33(bench))),
-    Case::now("F54", "a server that has just started never answers with less than all", |bench| {
+    Case::new("F30", "churn does not raise the threshold, and a scale-in ends", |bench| Box::pin(f30(bench))),
+    Case::new("F33", "a pause removes nobody, a failure of half is held", |bench| Box::pin(f33(bench))),
+    Case::new("F54", "a server that has just started never answers with less than all", |bench| {
         Box::pin(f54(bench))
     }),
 ];

@@ -14,19 +14,19 @@ use heureka_cluster::watcher::{Watcher, spec};
 use std::time::Duration;
 
 pub(crate) const CASES: &[Case] = &[
-    Case::now("F01", "a body without optional members never breaks a read", |bench| Box::pin(f01(bench))),
-    Case::now("F02", "a missing data centre is named, an empty Amazon block taken", |bench| {
+    Case::new("F01", "a body without optional members never breaks a read", |bench| Box::pin(f01(bench))),
+    Case::new("F02", "a missing data centre is named, an empty Amazon block taken", |bench| {
         Box::pin(f02(bench))
     }),
-    Case::now("F03", "ports in five spellings come back in one", |bench| Box::pin(f03(bench))),
-    Case::now("F05", "the body of the old Go client", |bench| Box::pin(f05(bench))),
-    Case::now("F06", "everything a text, what is unused null", |bench| Box::pin(f06(bench))),
-    Case::now("F09", "instances without an id are told apart", |bench| Box::pin(f09(bench))),
-    Case::now("F10", "virtual addresses: absent, empty, a list", |bench| Box::pin(f10(bench))),
-    Case::now("F11", "text beyond ASCII stays as it is on every wire", |bench| Box::pin(f11(bench))),
-    Case::now("F12", "long metadata is kept whole or refused by name", |bench| Box::pin(f12(bench))),
-    Case::now("F13", "ports that cannot be are refused by name", |bench| Box::pin(f13(bench))),
-    Case::now("F14", "names in mixed case, and a body for another application", |bench| Box::pin(f14(bench))),
+    Case::new("F03", "ports in five spellings come back in one", |bench| Box::pin(f03(bench))),
+    Case::new("F05", "the body of the old Go client", |bench| Box::pin(f05(bench))),
+    Case::new("F06", "everything a text, what is unused null", |bench| Box::pin(f06(bench))),
+    Case::new("F09", "instances without an id are told apart", |bench| Box::pin(f09(bench))),
+    Case::new("F10", "virtual addresses: absent, empty, a list", |bench| Box::pin(f10(bench))),
+    Case::new("F11", "text beyond ASCII stays as it is on every wire", |bench| Box::pin(f11(bench))),
+    Case::new("F12", "long metadata is kept whole or refused by name", |bench| Box::pin(f12(bench))),
+    Case::new("F13", "ports that cannot be are refused by name", |bench| Box::pin(f13(bench))),
+    Case::new("F14", "names in mixed case, and a body for another application", |bench| Box::pin(f14(bench))),
 ];
 
 async fn f01(bench: Bench) -> Found {

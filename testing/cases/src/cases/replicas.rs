@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use crate::case::{Bench, Case, Found};
 
 pub(crate) const CASES: &[Case] =
-    &[Case::now("F47", "a cancel during a partition stays cancelled", |bench| Box::pin(f47(bench)))];
+    &[Case::new("F47", "a cancel during a partition stays cancelled", |bench| Box::pin(f47(bench)))];
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Longest time for a word from one server to another that it can reach.

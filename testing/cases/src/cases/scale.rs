@@ -18,7 +18,7 @@ use heureka_cluster::server::Server;
 use heureka_cluster::watcher::{open, spec};
 
 pub(crate) const CASES: &[Case] =
-    &[Case::now("F70", "ten thousand instances, and staying flat", |bench| Box::pin(f70(bench)))];
+    &[Case::new("F70", "ten thousand instances, and staying flat", |bench| Box::pin(f70(bench)))];
 
 const INSTANCES: usize = 10_000;
 const APPS: usize = 1000;

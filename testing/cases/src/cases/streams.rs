@@ -22,10 +22,10 @@ use heureka_cluster::server::{Server, connect, connect_narrow};
 use heureka_cluster::watcher::{Heard, View, Watcher, spec};
 
 pub(crate) const CASES: &[Case] = &[
-    Case::now("F55", "a token older than what is remembered", |bench| Box::pin(f55(bench))),
-    Case::now("F56", "watchers that do not read", |bench| Box::pin(f56(bench))),
-    Case::now("F57", "a proxy that cuts quiet streams", |bench| Box::pin(f57(bench))),
-    Case::now("F58", "the cable is pulled", |bench| Box::pin(f58(bench))),
+    Case::new("F55", "a token older than what is remembered", |bench| Box::pin(f55(bench))),
+    Case::new("F56", "watchers that do not read", |bench| Box::pin(f56(bench))),
+    Case::new("F57", "a proxy that cuts quiet streams", |bench| Box::pin(f57(bench))),
+    Case::new("F58", "the cable is pulled", |bench| Box::pin(f58(bench))),
 ];
 
 const SECOND: Duration = Duration::from_secs(1);

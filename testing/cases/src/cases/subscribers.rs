@@ -21,8 +21,8 @@ use heureka_cluster::server::Server;
 use heureka_cluster::watcher::{Watcher, spec};
 
 pub(crate) const CASES: &[Case] = &[
-    Case::now("F61", "subscribers that leave are let go", |bench| Box::pin(f61(bench))),
-    Case::now("F65", "one call that cannot be read harms no other", |bench| Box::pin(f65(bench))),
+    Case::new("F61", "subscribers that leave are let go", |bench| Box::pin(f61(bench))),
+    Case::new("F65", "one call that cannot be read harms no other", |bench| Box::pin(f65(bench))),
 ];
 
 async fn f61(bench: Bench) -> Found {
