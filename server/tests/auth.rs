@@ -54,6 +54,11 @@ async fn every_verb_and_path_is_turned_away_without_credentials_and_served_with_
         (Method::POST, "/eureka/peerreplication/batch", 403),
         (Method::GET, "/metrics", 200),
         (Method::GET, "/health/eureka", 200),
+        (Method::GET, "/", 200),
+        (Method::GET, "/page/main.js", 200),
+        (Method::GET, "/v1/server", 200),
+        (Method::GET, "/v1/events", 200),
+        (Method::GET, "/v1/instance?app=A&id=b", 200),
         (Method::GET, "/no/such/path", 404),
     ];
     for (method, path, code) in table {

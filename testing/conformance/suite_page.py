@@ -267,6 +267,9 @@ def main(server, watchers, start):
 
 def stage(owner):
     """A registry to be looked at."""
+    for app, ids in (("LIVE", ("live-2", "live-3", "live-4", "late", "through")), ("SEARCH", ("needle", "hay")), ("HOSTILE", ("__proto__",))):
+        for id in ids:
+            owner.cancel(app, id)
     for app, size in (("ORDERS", 9), ("PAYMENTS", 4), ("INVENTORY", 5), ("GATEWAY", 3), ("SHIPPING-AND-RETURNS", 6)):
         for number in range(size):
             status = "DOWN" if (app, number) == ("INVENTORY", 2) else "STARTING" if (app, number) == ("PAYMENTS", 3) else "UP"

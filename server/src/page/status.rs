@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use heureka_model::{Now, Status};
 use heureka_proto::admin::v1::Peer;
-use heureka_registry::{Next, Outlook, PreservationMode, Stats};
+use heureka_registry::{Next, Outlook, PreservationMode, Removals, Stats};
 use prost_types::Timestamp;
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ const MOST: usize = 64;
 /// Everything in numbers and words of a fixed set, bounded however large the registry is.
 pub(super) fn document(deps: &Deps) -> Value {
     let (core, now) = (&deps.core, deps.clock.now());
-    let (stats, outlook) = (core.stats(), core.outlook());
+    let (stats, outlook) = (core.stats(), outlook(deps, now));
     let mut peers = (deps.cluster.known)(now);
     peers.sort_by(|one, other| one.uri.cmp(&other.uri));
     let problems: Vec<String> = (deps.cluster.amiss)().into_iter().take(MOST).collect();
@@ -74,6 +74,15 @@ fn registry(stats: &Stats, head: u64) -> Value {
         "bytes": stats.record_bytes,
         "revision": head,
     })
+}
+
+/// As the last tick left it, but that nothing leaves is told as soon as it is so.
+fn outlook(deps: &Deps, now: Now) -> Outlook {
+    let told = deps.core.outlook();
+    match deps.preserving.removals(!deps.life.serves_readers(), now.mono) {
+        Removals::Frozen => Outlook { mode: None, next: Next::Never, ..told },
+        Removals::As(_) | Removals::Configured => told,
+    }
 }
 
 fn preservation(deps: &Deps, outlook: &Outlook, now: Now) -> Value {

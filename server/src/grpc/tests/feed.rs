@@ -107,6 +107,10 @@ async fn a_set_and_its_changes_come_as_events() {
     assert_eq!(heard.data["version"][0], version.owner.to_string());
     assert_eq!(heard.data["instance"]["instanceId"], "<n2>\"'");
     assert_eq!(heard.data["instance"]["status"], "UP");
+    assert_eq!(heard.data.get("zone"), None, "nobody said where it runs");
+    let locality = v1::Locality { zone: "east-1".into(), ..v1::Locality::default() };
+    server.register(v1::Instance { locality: Some(locality), ..instance("web", "n3") }).await;
+    assert_eq!(feed.event().await.data["zone"], "east-1");
     server.cancel("web", "n1").await;
     let heard = feed.event().await;
     assert_eq!((&heard.data["type"], &heard.data["reason"]), (&json!("REMOVED"), &json!("CANCELLED")));

@@ -8,7 +8,7 @@ const SOON = 500;
 const MODES = { budget: 'budget of removals', eureka: 'Eureka’s arithmetic', off: 'off', freeze: 'nothing is removed' };
 
 // What self-preservation will do next, in a sentence.
-export function outlook(preservation, server) {
+export function outlook(preservation) {
   const { next, budget, held, next_ms: wait, next_renewals: renewals, removed_last_minute: removed } = preservation;
   const [expected, heard] = [number(preservation.expected_per_minute), number(preservation.heard_per_minute)];
   const share = `${number(preservation.threshold * 100)} %`;
@@ -33,9 +33,9 @@ export function outlook(preservation, server) {
     case 'until_renewals':
       return `Eureka’s arithmetic: nothing leaves until more than ${number(renewals)} renewals come within a minute.`;
     default:
-      return server.state === 'ready'
-        ? `Nothing leaves: an operator said so${preservation.set_reason ? ` (${preservation.set_reason})` : ''}.`
-        : 'Nothing leaves while this server is catching up.';
+      return preservation.set_until_ms === null
+        ? 'Nothing leaves while this server is catching up.'
+        : `Nothing leaves: an operator said so${preservation.set_reason ? ` (${preservation.set_reason})` : ''}.`;
   }
 }
 
@@ -72,7 +72,7 @@ export class Server {
     document.title = `Heureka ${server.node}`;
     byId('who').textContent = `${server.node} in ${server.cluster}`;
     byId('banners').replaceChildren(...banners(server, preservation, problems));
-    byId('next').textContent = outlook(preservation, server);
+    byId('next').textContent = outlook(preservation);
     byId('preservation').replaceChildren(...terms([
       ['State', preservation.protecting ? 'protecting: leases are held back' : 'quiet'],
       ['Way', MODES[preservation.mode]],
@@ -126,11 +126,11 @@ function banners(server, preservation, problems) {
   }
   if (server.state === 'draining') shown.push(banner('warn', 'This server is leaving.'));
   if (preservation.protecting) {
-    shown.push(banner('bad', `Self-preservation. ${outlook(preservation, server)}`));
+    shown.push(banner('bad', `Self-preservation. ${outlook(preservation)}`));
   } else if (preservation.mode === 'off') {
     shown.push(banner('warn', 'Self-preservation is off: a network fault can empty the registry.'));
-  } else if (preservation.mode === 'freeze' && server.state === 'ready') {
-    shown.push(banner('warn', outlook(preservation, server)));
+  } else if (preservation.mode === 'freeze' && preservation.set_until_ms !== null) {
+    shown.push(banner('warn', outlook(preservation)));
   }
   return [...shown, ...problems.map((problem) => banner('warn', problem))];
 }
