@@ -119,7 +119,7 @@ fn unusable_values_are_refused_with_key_source_and_expectation() {
         ("server.cluster", "", "not empty"),
         ("server.node_id", "a b", "visible"),
         ("server.zone", "\u{1b}[31m", "visible"),
-        ("server.profile", "secure", "authentication"),
+        ("server.profile", "secure", "auth.users or auth.tokens"),
         ("server.profile", "open", "compat, secure"),
         ("server.context_path", "registry", "/registry"),
         ("server.context_path", "/registry/", "/registry"),
