@@ -26,6 +26,7 @@ async fn a_client_says_who_it_is_by_its_address() {
         let known = Client::connect([node.url().replacen("://", &format!("://{USER}@"), 1)]).unwrap();
         let lease = known.register(instance("web", "1")).await.unwrap();
         lease.cancel().await.unwrap();
+        node.kill().await;
     })
     .await;
 }
