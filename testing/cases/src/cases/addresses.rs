@@ -23,8 +23,7 @@ const RIGHT: (&str, &str) = ("authorization", "Basic YWRtaW46cEBzczp3JXJkIcOp");
 const WRONG: (&str, &str) = ("authorization", "Basic YWRtaW46d3Jvbmc=");
 
 async fn f66(bench: Bench) -> Found {
-    let server =
-        bench.start(&[("HEUREKA_AUTH__USERS", ADMIN), ("HEUREKA_PEER__TRUSTED", "127.0.0.1")]).await?;
+    let server = bench.start(&[("auth.users", ADMIN), ("peer.trusted", "127.0.0.1")]).await?;
     let draft = Draft::new("AUTH", "a1", "UP", 1).json();
     let calls = [
         ("POST", "/eureka/apps/AUTH", 204),
