@@ -162,6 +162,10 @@ async fn browsers_are_led_from_the_originals_places_and_others_find_nothing_ther
             let answer = ask(address, Method::GET, path, ("accept", accept), "").await;
             assert_eq!((answer.status, answer.text.as_str()), (StatusCode::NOT_FOUND, ""), "{path} {accept}");
         }
+        for method in [Method::OPTIONS, Method::POST, Method::DELETE] {
+            let answer = ask(address, method.clone(), path, ("accept", "text/html"), "").await;
+            assert_eq!(answer.status, StatusCode::NOT_FOUND, "{method} {path}");
+        }
     }
 }
 

@@ -16,11 +16,11 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::Query;
 use axum::extract::rejection::QueryRejection;
-use axum::routing::get;
+use axum::routing::{any, get};
 use heureka_model::{Clock, Invalid};
 use heureka_registry::Registry;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, LOCATION, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use serde_json::Value;
 
 use crate::app::empty;
@@ -79,11 +79,13 @@ fn router(prefix: &str) -> Router {
         router = router.route(&at(asset.path), get(answer));
     }
     for (path, target) in WAYS {
-        router = router.route(&at(path), get(async |headers: HeaderMap| sent_on(&headers, target)));
+        let way = async |method: Method, headers: HeaderMap| sent_on(&method, &headers, target);
+        router = router.route(&at(path), any(way));
     }
     if let Some((_, last)) = prefix.rsplit_once('/') {
         let target = format!("{last}/");
-        router = router.route(prefix, get(async move |headers: HeaderMap| sent_on(&headers, &target)));
+        let way = async move |method: Method, headers: HeaderMap| sent_on(&method, &headers, &target);
+        router = router.route(prefix, any(way));
     }
     router
 }
@@ -97,10 +99,11 @@ const WAYS: [(&str, &str); 4] = [
 ];
 
 /// Browsers are sent to the page; for everybody else there is nothing, as at every path that is not served.
-fn sent_on(headers: &HeaderMap, target: &str) -> Response<Body> {
+fn sent_on(method: &Method, headers: &HeaderMap, target: &str) -> Response<Body> {
     let wants_page = |value: &HeaderValue| value.to_str().is_ok_and(|accept| accept.contains("text/html"));
+    let reads = matches!(*method, Method::GET | Method::HEAD);
     let target = HeaderValue::from_str(target).ok();
-    match target.filter(|_| headers.get(ACCEPT).is_some_and(wants_page)) {
+    match target.filter(|_| reads && headers.get(ACCEPT).is_some_and(wants_page)) {
         None => empty(StatusCode::NOT_FOUND),
         Some(target) => {
             let mut answer = empty(StatusCode::FOUND);
