@@ -49,8 +49,7 @@ impl User {
     /// What was expected; never what was said.
     pub fn read(text: &str) -> Result<Self, String> {
         let (name, password) = text.trim().split_once(':').ok_or("expected name:password")?;
-        let decode = |text: &str| percent_decode_str(text).decode_utf8().map(std::borrow::Cow::into_owned);
-        let (Ok(name), Ok(password)) = (decode(name), decode(password)) else {
+        let (Some(name), Some(password)) = (unescaped(name), unescaped(password)) else {
             return Err("name and password must be UTF-8, escaped with %".into());
         };
         if name.is_empty() || password.is_empty() {
@@ -65,8 +64,18 @@ impl User {
     /// Value of the header `Authorization` with which it comes.
     #[must_use]
     pub fn authorization(&self) -> String {
-        format!("Basic {}", STANDARD.encode(format!("{}:{}", self.name, self.password)))
+        basic(&self.name, &self.password)
     }
+}
+
+/// What an operator escaped with `%`; nothing when it is no UTF-8.
+pub(super) fn unescaped(text: &str) -> Option<String> {
+    percent_decode_str(text).decode_utf8().ok().map(std::borrow::Cow::into_owned)
+}
+
+/// What HTTP Basic says for a name and a password.
+pub(super) fn basic(name: &str, password: &str) -> String {
+    format!("Basic {}", STANDARD.encode(format!("{name}:{password}")))
 }
 
 impl Token {

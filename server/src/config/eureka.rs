@@ -3,11 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use percent_encoding::percent_decode_str;
-
 use super::Config;
+use super::auth::{basic, unescaped};
 use super::setting::{Finding, Setting, setting};
 use super::value::{Raw, Value, secrets};
 
@@ -155,10 +152,9 @@ fn host_and_port(place: &str) -> Option<(&str, u16)> {
 }
 
 fn authorization(user: &str) -> Result<String, String> {
-    let decode = |text: &str| percent_decode_str(text).decode_utf8().map(std::borrow::Cow::into_owned);
     let (name, password) = user.split_once(':').unwrap_or((user, ""));
-    match (decode(name), decode(password)) {
-        (Ok(name), Ok(password)) => Ok(format!("Basic {}", STANDARD.encode(format!("{name}:{password}")))),
+    match (unescaped(name), unescaped(password)) {
+        (Some(name), Some(password)) => Ok(basic(&name, &password)),
         _ => Err("user and password must be UTF-8, escaped with %".into()),
     }
 }
@@ -236,6 +232,9 @@ pub(super) fn check(config: &Config) -> impl Iterator<Item = Finding> {
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+
     use super::*;
 
     #[test]
