@@ -13,6 +13,7 @@ use crate::wire;
 /// The changes of each application, oldest first.
 struct Changes<'a> {
     apps: BTreeMap<&'a str, Vec<&'a Entry>>,
+    units: Vec<Unit>,
     kind: Kind,
 }
 
@@ -44,18 +45,18 @@ impl<'a> Changes<'a> {
         for change in &delta.changes {
             apps.entry(change.app()).or_default().push(change);
         }
-        Self { apps, kind }
-    }
-}
-
-impl Source for Changes<'_> {
-    fn units(&self) -> Vec<Unit> {
         let unit = |(app, changes): (&&str, &Vec<&Entry>)| Unit {
             app: (*app).to_owned(),
             part: 0,
             mark: mark(changes),
         };
-        self.apps.iter().map(unit).collect()
+        Self { units: apps.iter().map(unit).collect(), apps, kind }
+    }
+}
+
+impl Source for Changes<'_> {
+    fn units(&self) -> &[Unit] {
+        &self.units
     }
 
     /// Without counts: the delta carries those of all instances, whether they changed or not.

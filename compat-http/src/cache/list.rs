@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use heureka_model::{Now, StatusCounts};
-use heureka_registry::{AppSummary, Entry, Registry};
+use heureka_registry::{Entry, Registry};
 
 use super::Kind;
 use super::groups::{self, Group, List, Mark, Source, TooLarge, Unit};
@@ -19,7 +19,7 @@ struct Applications<'a> {
     registry: &'a Registry,
     kind: Kind,
     now: Now,
-    apps: Vec<AppSummary>,
+    units: Vec<Unit>,
     /// Instances of the large ones: all parts of an application are of one moment.
     large: HashMap<String, Vec<Entry>>,
 }
@@ -44,10 +44,27 @@ pub(crate) fn refresh(
 
 impl<'a> Applications<'a> {
     fn new(registry: &'a Registry, kind: Kind, now: Now) -> Self {
-        let apps = registry.applications("");
-        let large = apps.iter().filter(|app| app.digest.counts.total() as usize > PART);
-        let large = large.map(|app| (app.name.clone(), registry.entries("", &app.name, now))).collect();
-        Self { registry, kind, now, apps, large }
+        let mut list = Self { registry, kind, now, units: Vec::new(), large: HashMap::new() };
+        for app in registry.applications("") {
+            let instances = app.digest.counts.total() as usize;
+            if instances > PART {
+                list.split(app.name);
+            } else {
+                let mark = Mark::Whole { revision: app.revision, instances };
+                list.units.push(Unit { app: app.name, part: 0, mark });
+            }
+        }
+        list
+    }
+
+    fn split(&mut self, app: String) {
+        let entries = self.registry.entries("", &app, self.now);
+        let last = entries.len().div_ceil(PART).saturating_sub(1);
+        self.units.extend(entries.chunks(PART).enumerate().map(|(part, entries)| {
+            let revisions = entries.iter().map(Entry::revision).collect();
+            Unit { app: app.clone(), part, mark: Mark::Part { revisions, ends: part == last } }
+        }));
+        self.large.insert(app, entries);
     }
 
     fn whole(&self, name: &str, out: &mut Vec<u8>) -> Option<(Mark, StatusCounts)> {
@@ -80,15 +97,8 @@ impl<'a> Applications<'a> {
 }
 
 impl Source for Applications<'_> {
-    fn units(&self) -> Vec<Unit> {
-        let mut units = Vec::with_capacity(self.apps.len());
-        for app in &self.apps {
-            match self.large.get(&app.name) {
-                Some(entries) => units.extend(parts(&app.name, entries)),
-                None => units.push(whole(app)),
-            }
-        }
-        units
+    fn units(&self) -> &[Unit] {
+        &self.units
     }
 
     fn encode(&self, unit: &Unit, out: &mut Vec<u8>) -> Option<(Mark, StatusCounts)> {
@@ -97,17 +107,4 @@ impl Source for Applications<'_> {
             Mark::Part { ends, .. } => Some((unit.mark.clone(), self.part(unit, *ends, out)?)),
         }
     }
-}
-
-fn whole(app: &AppSummary) -> Unit {
-    let mark = Mark::Whole { revision: app.revision, instances: app.digest.counts.total() as usize };
-    Unit { app: app.name.clone(), part: 0, mark }
-}
-
-fn parts(app: &str, entries: &[Entry]) -> impl Iterator<Item = Unit> {
-    let last = entries.len().div_ceil(PART).saturating_sub(1);
-    entries.chunks(PART).enumerate().map(move |(part, entries)| {
-        let revisions = entries.iter().map(Entry::revision).collect();
-        Unit { app: app.to_owned(), part, mark: Mark::Part { revisions, ends: part == last } }
-    })
 }
