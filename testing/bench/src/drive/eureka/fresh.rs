@@ -50,7 +50,8 @@ fn seen(bench: &Bench, served: &Served, scale: Scale) -> io::Result<Sample> {
     bench.block_on(h1::ready(served.address, READY))?;
     let population = Population { instances: PER_APP.min(scale.few), per_app: PER_APP };
     registered(bench, served, population)?;
-    bench.block_on(poll::seen(served.address, population, scale.cached))
+    let (count, apart) = scale.cached;
+    bench.block_on(poll::spread(served.address, population, count, apart))
 }
 
 fn grown(bench: &Bench, served: &Served, scale: Scale) -> io::Result<[Sample; 2]> {
@@ -65,5 +66,5 @@ fn grown(bench: &Bench, served: &Served, scale: Scale) -> io::Result<[Sample; 2]
 /// What a server holds now.
 pub(super) fn held(served: &Served) -> io::Result<Sample> {
     let sample = Sample { figure: served.resident()?, ..Sample::default() };
-    Ok(sample.with("without what others share", served.proportional()?, Unit::Bytes))
+    Ok(sample.with("PSS", served.proportional()?, Unit::Bytes))
 }

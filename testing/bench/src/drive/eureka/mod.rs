@@ -19,7 +19,6 @@ use crate::report;
 use crate::server::{Peer, Program, Served, on_path};
 use crate::watch::timed;
 use fresh::Fresh;
-use poll::Changes;
 use rows::{Size, What};
 
 pub(crate) use rows::{Row, named};
@@ -35,9 +34,10 @@ pub(crate) struct Scale {
     /// Instances that a delta tells of.
     changed: usize,
     /// Changes that are polled.
-    polled: Changes,
-    /// The same of an original with all its caches, spread over the time in which they grow old.
-    cached: Changes,
+    polled: usize,
+    /// The same of an original with all its caches, spread over the time in which they grow old, and the time between
+    /// two.
+    cached: (usize, Duration),
 }
 
 /// Ways in which the original is loaded before anything is measured, and whether instances change meanwhile.
@@ -97,8 +97,8 @@ impl Scale {
         few: 1000,
         many: 10_000,
         changed: 1000,
-        polled: Changes { count: 20, apart: Duration::from_millis(150) },
-        cached: Changes { count: 6, apart: Duration::from_secs(5) },
+        polled: 100,
+        cached: (6, Duration::from_secs(5)),
     };
 
     /// Enough to see that everything runs.
@@ -108,8 +108,8 @@ impl Scale {
         few: 20,
         many: 50,
         changed: 10,
-        polled: Changes { count: 2, apart: Duration::from_millis(10) },
-        cached: Changes { count: 2, apart: Duration::from_millis(10) },
+        polled: 2,
+        cached: (2, Duration::from_millis(10)),
     };
 
     fn population(self, size: Size) -> Population {
@@ -209,7 +209,7 @@ impl Both {
         let Scale { polled, .. } = self.scale;
         let population = self.scale.population(Size::Few);
         let Self { bench, sides, .. } = self;
-        in_turns(1, sides, |_, side| bench.block_on(poll::seen(side.address, population, polled)))
+        in_turns(1, sides, |_, side| bench.block_on(poll::one_by_one(side.address, population, polled)))
     }
 
     fn held(&mut self) -> io::Result<Turns> {
@@ -224,7 +224,11 @@ impl Both {
             return Ok(());
         }
         for n in 0..self.sides.len() {
-            self.ask(n, |bench, side| registered(bench, side, population))?;
+            let listed = self.ask(n, |bench, side| registered(bench, side, population))?;
+            if listed != population.instances {
+                let problem = format!("{listed} of {} instances are listed", population.instances);
+                return Err(io::Error::other(problem));
+            }
         }
         self.held = population.instances;
         Ok(())
@@ -251,18 +255,15 @@ impl Both {
     }
 }
 
-/// Registers these, and looks whether the server has them.
-fn registered(bench: &Bench, side: &Served, population: Population) -> io::Result<()> {
+/// Registers these and reads the list; the number of instances in it, which are all of them unless it was kept.
+fn registered(bench: &Bench, side: &Served, population: Population) -> io::Result<usize> {
     Load::registrations(Operation::RestRegister, population, 0).run(bench, side, Extent::Once)?;
     let mut list = Vec::new();
     bench.block_on(async {
         let mut connection = h1::Connection::open(side.address).await?;
         connection.call(&requests::get("", false), |part| list.extend_from_slice(part)).await
     })?;
-    match String::from_utf8_lossy(&list).matches(MEMBER).count() {
-        count if count == population.instances => Ok(()),
-        count => Err(io::Error::other(format!("it lists {count} of {} instances", population.instances))),
-    }
+    Ok(String::from_utf8_lossy(&list).matches(MEMBER).count())
 }
 
 /// The same with what the driver was on a processor for each request.

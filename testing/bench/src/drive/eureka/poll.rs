@@ -15,37 +15,51 @@ use crate::drive::sample::Sample;
 use crate::drive::tongue::Writer;
 use crate::watch::Latencies;
 
-/// Changes, and the time between the beginnings of two.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Changes {
-    pub(super) count: usize,
-    pub(super) apart: Duration,
-}
-
 /// Time between two polls, and how many there are at most.
 const POLLS: (Duration, usize) = (Duration::from_millis(100), 900);
 
 /// Version of an instance that no load ever tells of, and an even one, so that its status is the usual one.
 const VERSION: usize = 1 << 20;
 
-/// Changes instances at a server. The figure is the time from the answer to a change until it was polled.
+/// Changes so many instances of a server, each when the one before was seen. The figure is the time from the answer to a
+/// change until it was polled.
 ///
 /// # Errors
 /// A connection that breaks, a change that is refused or never seen.
-pub(super) async fn seen(
+pub(super) async fn one_by_one(
     address: SocketAddr,
     population: Population,
-    changes: Changes,
+    count: usize,
+) -> io::Result<Sample> {
+    let mut seen = Vec::new();
+    for n in 0..count {
+        seen.push(after(address, &population.instance(n, VERSION)).await?);
+    }
+    Ok(sample(seen))
+}
+
+/// The same of changes that begin at such times, whatever was seen.
+///
+/// # Errors
+/// As above.
+pub(super) async fn spread(
+    address: SocketAddr,
+    population: Population,
+    count: usize,
+    apart: Duration,
 ) -> io::Result<Sample> {
     let one = async |n: usize| {
-        sleep(changes.apart * n as u32).await;
+        sleep(apart * n as u32).await;
         after(address, &population.instance(n, VERSION)).await
     };
-    let all = try_join_all((0..changes.count).map(one)).await?;
-    let most = all.iter().map(|(_, polls)| *polls).max().unwrap_or_default();
-    let spread = Latencies::merged(all.into_iter().map(|(latencies, _)| latencies)).spread();
+    try_join_all((0..count).map(one)).await.map(sample)
+}
+
+fn sample(seen: Vec<(Latencies, usize)>) -> Sample {
+    let most = seen.iter().map(|(_, polls)| *polls).max().unwrap_or_default();
+    let spread = Latencies::merged(seen.into_iter().map(|(latencies, _)| latencies)).spread();
     let sample = Sample { figure: spread.p50 / 1e9, latencies: Some(spread), ..Sample::default() };
-    Ok(sample.with("polls, at most", most as f64, Unit::Count))
+    sample.with("polls, at most", most as f64, Unit::Count)
 }
 
 /// How long after its answer one change is polled, and by which poll; the first begins at once.
