@@ -2,8 +2,10 @@
 //! servers are processes of their own; this one asks.
 
 mod audience;
+mod chunks;
 mod crowd;
 mod etcd;
+pub(crate) mod eureka;
 mod frames;
 mod h1;
 mod h2;
@@ -334,6 +336,8 @@ fn tongue(program: &Program) -> Tongue {
         Program::Peer(Peer::Etcd, _) => Tongue::Etcd,
         Program::Peer(Peer::Nacos, _) => Tongue::Nacos,
         Program::Heureka | Program::Kept(_) | Program::Limit | Program::Binary(_) => Tongue::Heureka,
+        // It has REST alone, which ours speaks as well.
+        Program::Peer(Peer::Eureka | Peer::CachedEureka, _) => Tongue::Heureka,
     }
 }
 

@@ -224,14 +224,17 @@ fn list(app: Option<String>) -> v1::ListInstancesRequest {
     v1::ListInstancesRequest { selectors, ..v1::ListInstancesRequest::default() }
 }
 
-fn post(instance: &Instance) -> Bytes {
+/// The registration of a Eureka client.
+pub(super) fn post(instance: &Instance) -> Bytes {
+    // Nothing lapses while something else is measured.
+    let lease = instance.lease.duration().as_secs();
     let body = serde_json::json!({ "instance": {
         "instanceId": instance.key.id, "app": instance.key.app, "hostName": instance.host_name,
         "ipAddr": instance.ip_address, "status": instance.status.as_str(), "overriddenstatus": "UNKNOWN",
         "port": { "$": 8080, "@enabled": "true" }, "securePort": { "$": 8443, "@enabled": "true" },
         "countryId": 1,
         "dataCenterInfo": { "@class": "com.netflix.appinfo.InstanceInfo$DefaultDataCenterInfo", "name": "MyOwn" },
-        "leaseInfo": { "renewalIntervalInSecs": 30, "durationInSecs": 90 },
+        "leaseInfo": { "renewalIntervalInSecs": 30, "durationInSecs": lease },
         "metadata": instance.metadata,
         "homePageUrl": instance.urls.home_page, "statusPageUrl": instance.urls.status_page,
         "healthCheckUrl": instance.urls.health_check,
@@ -258,7 +261,8 @@ fn put(instance: &Instance) -> Bytes {
     .into()
 }
 
-fn get(path: &str, gzip: bool) -> Bytes {
+/// A list in JSON, or a part of it.
+pub(super) fn get(path: &str, gzip: bool) -> Bytes {
     let coding = if gzip { "accept-encoding: gzip\r\n" } else { "" };
     format!("GET /eureka/apps{path} HTTP/1.1\r\nhost: localhost\r\naccept: application/json\r\n{coding}\r\n")
         .into()
