@@ -136,6 +136,17 @@ impl Parts {
         }
     }
 
+    /// Follows the files of `[tls]` for as long as anything is accepted.
+    pub(crate) fn renew(&self, tls: Tls) {
+        let ending = self.ending.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = tls.follow() => {}
+                () = ending.asked() => {}
+            }
+        });
+    }
+
     /// Lets time pass, finds the peers and follows what becomes of the server.
     pub(crate) fn run(&self, metrics: Arc<Metrics>) {
         let ticks = Ticks {

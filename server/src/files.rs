@@ -4,7 +4,7 @@
 //! may bear any time. Of what was read only a hash is kept, since it may be a secret.
 
 use std::fmt;
-use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
+use std::hash::BuildHasher as _;
 use std::path::{Path, PathBuf};
 
 use foldhash::quality::FixedState;
@@ -43,6 +43,20 @@ impl Files {
     /// What is wrong with them; empty while nothing is.
     pub(crate) fn problem(&self) -> &str {
         &self.problem
+    }
+
+    /// Reads and takes them, as at a start.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub(crate) async fn first<T>(
+        &mut self,
+        read: impl FnOnce(&[Vec<u8>]) -> Result<T, String>,
+    ) -> Result<T, String> {
+        let contents = contents(&self.paths).await?;
+        let understood = read(&contents)?;
+        self.taken = Some(hash(&contents));
+        Ok(understood)
     }
 
     /// Reads them again. What is new is understood by `read` once it was met twice in a row, or at once when nothing
@@ -119,9 +133,7 @@ async fn content(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 fn hash(contents: &[Vec<u8>]) -> u64 {
-    let mut hasher = FixedState::default().build_hasher();
-    contents.hash(&mut hasher);
-    hasher.finish()
+    FixedState::default().hash_one(contents)
 }
 
 #[cfg(test)]

@@ -137,7 +137,7 @@ impl Server {
         parts.listen(app, &metrics, tls.acceptor(), listeners);
         parts.run(metrics);
         let certificates = tls.bell();
-        tokio::spawn(tls.follow());
+        parts.renew(tls);
         Ok(parts.running(addresses, store, eureka, certificates))
     }
 }

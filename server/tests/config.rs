@@ -179,6 +179,11 @@ fn a_certificate_and_its_key_are_named_together() {
         let [problem] = found.as_slice() else { panic!("{found:?}") };
         assert!(problem.key == missing && problem.message.contains("is missing"), "{problem}");
     }
+    let key = "-----BEGIN PRIVATE KEY-----\nsecret\n-----END PRIVATE KEY-----\n";
+    let found = problems(None, &[("HEUREKA_TLS__CERTIFICATE", "/x.pem"), ("HEUREKA_TLS__KEY", key)], &[]);
+    let [problem] = found.as_slice() else { panic!("{found:?}") };
+    assert!(problem.key == "tls.key" && problem.message.contains("path"), "{problem}");
+    assert!(!problem.to_string().contains("secret"));
     let both = [("HEUREKA_TLS__CERTIFICATE", "/x.pem"), ("HEUREKA_TLS__KEY", "/y.pem")];
     assert!(load(None, &both, &[]).unwrap().tls.is_served());
 }

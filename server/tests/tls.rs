@@ -306,13 +306,16 @@ async fn a_certificate_that_cannot_be_used_leaves_the_last_and_is_told() {
     assert_eq!(secure.shown().await, before);
 }
 
+/// A setting of a configuration.
+type Field = fn(&mut Config) -> &mut String;
+
 #[tokio::test]
 async fn files_that_cannot_be_used_end_the_start_with_the_setting_at_fault() {
     let authority = Authority::new();
     let files = Files::new(&authority, &authority.issue());
     let other = Files::new(&authority, &authority.issue());
     let missing = "/nonexistent/x.pem".to_owned();
-    let table: [(fn(&mut Config) -> &mut String, String, &str); 4] = [
+    let table: [(Field, String, &str); 4] = [
         (|config| &mut config.tls.certificate, missing.clone(), "tls.certificate: /nonexistent/x.pem: "),
         (|config| &mut config.tls.key, missing.clone(), "tls.key: /nonexistent/x.pem: "),
         (|config| &mut config.tls.ca, missing, "tls.ca: /nonexistent/x.pem: "),

@@ -25,6 +25,7 @@ use crate::doze::Doze;
 use crate::drain::Leaving;
 use crate::grpc;
 use crate::metrics::{Closed, Protocol};
+use crate::tls::reason;
 
 const STREAM_WINDOW: u32 = 256 << 10;
 /// Four streams' worth, so that one large request does not starve its siblings.
@@ -82,7 +83,7 @@ where
         Some(tls) => match Box::pin(tls.accept(socket)).await {
             Ok(secure) => Wire::Secure(secure),
             Err(error) => {
-                tracing::debug!(%peer, %error, "no TLS with a client");
+                tracing::debug!(%peer, reason = reason(&error), "no handshake with a client");
                 return Err(Closed::Tls);
             }
         },

@@ -15,7 +15,6 @@ pub(super) enum Wire<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Wire<S> {
-    /// A client that hangs up without taking leave has hung up: HTTP itself says where its messages end.
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -23,10 +22,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Wire<S> {
     ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(socket) => Pin::new(socket).poll_read(context, room),
-            Self::Secure(socket) => Pin::new(socket).poll_read(context, room).map(|read| match read {
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(()),
-                read => read,
-            }),
+            Self::Secure(socket) => Pin::new(socket).poll_read(context, room),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use rustls::ServerConfig;
+use rustls::{InvalidMessage, ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -38,5 +38,16 @@ impl Acceptor {
         let acceptor = self.0.read().clone();
         let shaken = acceptor.accept_with(socket, |connection| connection.set_buffer_limit(Some(WAITING)));
         shaken.await.map(Box::new)
+    }
+}
+
+/// Why there was no handshake.
+pub(crate) fn reason(error: &io::Error) -> String {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
+    match cause {
+        Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
+            "it does not speak TLS".to_owned()
+        }
+        _ => error.to_string(),
     }
 }

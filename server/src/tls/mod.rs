@@ -21,14 +21,14 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-pub(crate) use acceptor::{Acceptor, Secure};
+pub(crate) use acceptor::{Acceptor, Secure, reason};
 pub(crate) use connector::{Alpn, Connector};
 use pem::{CA, CERTIFICATE, KEY};
 pub(crate) use reload::Figures;
 use reload::{Reload, Watched};
 
 use crate::config::TlsConfig;
-use crate::files::{Files, Found};
+use crate::files::Files;
 use crate::life::Amiss;
 
 /// Why the files of `[tls]` cannot be used.
@@ -95,10 +95,10 @@ impl Tls {
     }
 }
 
-/// The files that are named, when they are.
+/// The files that are named, when any is: half of a certificate is none, and never a reason to go without.
 fn files(named: &[(&'static str, &String)]) -> Option<Files> {
-    let all = named.iter().all(|(_, path)| !path.is_empty());
-    all.then(|| Files::new(named.iter().map(|(setting, path)| (*setting, PathBuf::from(path))).collect()))
+    let any = named.iter().any(|(_, path)| !path.is_empty());
+    any.then(|| Files::new(named.iter().map(|(setting, path)| (*setting, PathBuf::from(path))).collect()))
 }
 
 /// Takes files into force for the first time: what holds them, and how it learns of new ones.
@@ -109,12 +109,7 @@ async fn first<C: 'static, H: Clone + Send + Sync + 'static>(
     renew: fn(&H, C),
 ) -> Result<(Option<H>, Option<Watched>), TlsError> {
     let Some(mut files) = files else { return Ok((None, None)) };
-    let holder = match files.look(true, read).await {
-        Found::New(config) => begin(config),
-        Found::Wrong(problem) => return Err(TlsError(problem)),
-        // Nothing was in force, and nothing was told.
-        Found::Same => return Ok((None, None)),
-    };
+    let holder = begin(files.first(read).await.map_err(TlsError)?);
     let held = holder.clone();
     let take = move |contents: &[Vec<u8>]| read(contents).map(|config| renew(&held, config));
     Ok((Some(holder), Some(Watched::new(files, Box::new(take)))))

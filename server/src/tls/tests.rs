@@ -127,6 +127,30 @@ async fn who_vouches_for_others_may_change_too() {
 }
 
 #[tokio::test]
+async fn who_speaks_plainly_is_told_apart_in_the_log() {
+    let authority = Authority::new();
+    let tls = Tls::open(&config(&Paths::new(&authority, &authority.issue()))).await.unwrap();
+    let (mut near, far) = duplex(64 << 10);
+    near.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+    let refused = tls.acceptor().unwrap().accept(far).await.err().unwrap();
+    assert_eq!(reason(&refused), "it does not speak TLS");
+    assert_eq!(reason(&std::io::ErrorKind::BrokenPipe.into()), "broken pipe");
+}
+
+#[tokio::test]
+async fn half_of_a_certificate_is_no_reason_to_go_without() {
+    let authority = Authority::new();
+    let paths = Paths::new(&authority, &authority.issue());
+    for (half, missing) in [
+        (TlsConfig { key: String::new(), ..config(&paths) }, "tls.key: "),
+        (TlsConfig { certificate: String::new(), ..config(&paths) }, "tls.certificate: "),
+    ] {
+        let told = Tls::open(&half).await.err().unwrap().to_string();
+        assert!(told.starts_with(missing), "{told}");
+    }
+}
+
+#[tokio::test]
 async fn nothing_is_open_where_nothing_is_named() {
     let tls = Tls::open(&TlsConfig::default()).await.unwrap();
     assert!(tls.acceptor().is_none());
