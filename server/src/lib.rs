@@ -16,6 +16,7 @@ pub mod drain;
 pub mod eureka;
 mod grpc;
 mod health;
+pub mod import;
 pub mod life;
 pub mod listen;
 pub mod metrics;
