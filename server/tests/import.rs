@@ -310,6 +310,8 @@ fn what_is_not_carried_is_named_with_its_line_and_the_reason() {
             "eureka.client.service-url.defaultZone=http://localhost/",
             "http://localhost:80/ is this server itself",
         ),
+        ("server.port=", "a.properties:1, server.port: is empty"),
+        ("eureka.client.service-url.defaultZone=", "defaultZone: is empty"),
         ("server.port=-1", "server.port: -1 turns HTTP off"),
         ("server.address=eureka.example", "server.address: server.listen takes an IP address"),
         (
@@ -326,7 +328,7 @@ fn what_is_not_carried_is_named_with_its_line_and_the_reason() {
         ),
         (
             "eureka.dashboard.enabled=true\neureka.dashboard.ENABLED=false",
-            "a.properties:2, eureka.dashboard.ENABLED: is said at line 1 in another spelling",
+            "a.properties:2, eureka.dashboard.ENABLED: is said at line 1 in the spelling that counts",
         ),
         (
             "server.max-http-header-size=9KB\nserver.max-http-request-header-size=10KB",
@@ -513,8 +515,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_printed_always_loads(lines in prop::collection::vec(line(), 0..8), yaml: bool) {
-        let _ = imported(if yaml { "a.yml" } else { "a.properties" }, lines.join("\n").as_bytes(), &[]);
+    fn what_is_printed_loads_and_names_every_property(lines in prop::collection::vec(line(), 0..8)) {
+        if let Ok(done) = imported("a.properties", lines.join("\n").as_bytes(), &[]) {
+            for name in lines.iter().filter_map(|line| line.split(['=', ':', ' ']).next()) {
+                prop_assert!(done.toml.contains(&format!(", {name}")), "{name}: {lines:?}\n{}", done.toml);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_printed_of_yaml_loads(lines in prop::collection::vec(line(), 0..4)) {
+        let _ = imported("a.yml", lines.join("\n").replace("::", ": ").as_bytes(), &[]);
     }
 
     #[test]

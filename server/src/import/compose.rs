@@ -28,7 +28,7 @@ pub(super) fn settle(facts: &Facts) -> Result<Ledger, ImportError> {
 
 fn property(facts: &Facts, ledger: &mut Ledger, said: &Said) -> Result<(), ImportError> {
     let line = said.first().place.line;
-    let reason = format!("is said at line {line} in another spelling, and Spring goes by the first");
+    let reason = format!("is said at line {line} in the spelling that counts");
     ledger.left.extend(said.others.iter().map(|other| Told::of(other, &*reason)));
     if ledger.is_done(said) {
         return Ok(());

@@ -19,7 +19,7 @@ pub(super) struct Said {
     document: usize,
     /// One, or the items of a list by their index.
     items: BTreeMap<Option<usize>, Statement>,
-    /// The same name in other spellings in the same document; Spring goes by the first.
+    /// The same name in other spellings in the same document, which do not count.
     pub(super) others: Vec<Statement>,
     /// Last parts of the name, in every spelling of any document: keys of maps are told apart by their case.
     pub(super) keys: Vec<String>,
@@ -89,10 +89,15 @@ impl Facts {
     pub(super) fn raw(&self, placeholder: &str) -> Option<&Statement> {
         let (name, index) = Name::parse(placeholder);
         let said = self.said.get(&name.canonical)?;
-        let kebab = !placeholder.contains(|c: char| c.is_uppercase() || c == '_');
-        let fits = |one: &&Statement| one.index == index && (kebab || one.name.written == name.written);
+        let relaxed = is_kebab(placeholder);
+        let fits = |one: &&Statement| one.index == index && (relaxed || one.name.written == name.written);
         said.items.get(&index).into_iter().chain(&said.others).find(fits)
     }
+}
+
+/// The spelling that Spring itself asks for.
+fn is_kebab(name: &str) -> bool {
+    name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.[]".contains(c))
 }
 
 impl Said {
@@ -100,12 +105,16 @@ impl Said {
         Self { document, items: BTreeMap::new(), others: Vec::new(), keys: Vec::new() }
     }
 
-    /// Of two values under one spelling the later counts, of two spellings the first.
+    /// Of two values under one spelling the later counts; of two spellings that of small letters, or else the first.
     fn say(&mut self, statement: &Statement) {
-        match self.items.get(&statement.index) {
-            Some(item) if item.name.written != statement.name.written => self.others.push(statement.clone()),
+        let before =
+            self.items.get(&statement.index).filter(|item| item.name.written != statement.name.written);
+        match before.map(|item| is_kebab(&item.name.written) || !is_kebab(&statement.name.written)) {
+            Some(true) => self.others.push(statement.clone()),
             _ => {
+                let before = before.cloned();
                 self.items.insert(statement.index, statement.clone());
+                self.others.extend(before);
             }
         }
     }

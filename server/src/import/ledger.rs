@@ -88,9 +88,13 @@ impl Ledger {
         self.done.contains(&said.first().name.canonical)
     }
 
-    /// The text of a property; nothing, and the reason told, when no file says all of it.
+    /// The text of a property; nothing, and the reason told, when it is empty or no file says all of it.
     pub(super) fn text(&mut self, facts: &Facts, said: &Said) -> Result<Option<String>, ImportError> {
         match facts.value_of(said)? {
+            Value::Text(text) if text.trim().is_empty() => {
+                self.leave(said, "is empty, which leaves everything as it is by default");
+                Ok(None)
+            }
             Value::Text(text) => Ok(Some(text)),
             Value::Missing(name) => {
                 let name = super::statement::shown(&name);

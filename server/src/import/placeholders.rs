@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn placeholders_are_filled_in_from_the_properties() {
-        let table: [(&str, Pairs<'_>, &str); 17] = [
+        let table: [(&str, Pairs<'_>, &str); 20] = [
             ("plain", &[], "plain"),
             ("http://${h}:${p}/", &[("h", "a"), ("p", "1")], "http://a:1/"),
             ("${h:b}", &[], "b"),
@@ -175,6 +175,9 @@ mod tests {
             ("\\${h}", &[("h", "a")], "${h}"),
             ("${h", &[("h", "a")], "${h"),
             ("{a}$b}", &[], "{a}$b}"),
+            ("${ h :d}", &[("h", "a")], "d"),
+            ("${my.host-name}", &[("my.hostName", "a"), ("my.host-name", "b"), ("my.host_name", "c")], "b"),
+            ("${my.hostName:d}", &[("my.host-name", "b")], "d"),
         ];
         for (value, others, expected) in table {
             let pairs: Vec<_> = [("x", value)].into_iter().chain(others.iter().copied()).collect();

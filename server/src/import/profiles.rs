@@ -25,7 +25,9 @@ pub(super) fn choose(documents: &[Document], named: &[String]) -> Result<Chosen,
         documents.iter().filter(|document| document.condition().is_none() && !document.has(PLATFORM));
     let always = Facts::of(always.map(|document| &*document.statements));
     documents.iter().try_for_each(Document::check)?;
-    let profiles = active(&always, named)?;
+    // Groups count wherever they stand.
+    let all = Facts::of(documents.iter().map(|document| &*document.statements));
+    let profiles = active(&always, &all, named)?;
     let (mut used, mut unused) = (Vec::new(), Vec::new());
     for document in documents {
         match document.hindrance(&always, &profiles)? {
@@ -40,7 +42,7 @@ pub(super) fn choose(documents: &[Document], named: &[String]) -> Result<Chosen,
 }
 
 /// Active profiles with those that they bring along. Nothing active: `default`.
-fn active(facts: &Facts, named: &[String]) -> Result<Vec<String>, ImportError> {
+fn active(facts: &Facts, groups: &Facts, named: &[String]) -> Result<Vec<String>, ImportError> {
     let mut wanted = list(facts, "spring.profiles.include")?;
     wanted.extend(if named.is_empty() { list(facts, "spring.profiles.active")? } else { named.to_vec() });
     if wanted.is_empty() {
@@ -52,7 +54,7 @@ fn active(facts: &Facts, named: &[String]) -> Result<Vec<String>, ImportError> {
     let mut found: Vec<String> = Vec::new();
     while let Some(profile) = (!wanted.is_empty()).then(|| wanted.remove(0)) {
         if !found.contains(&profile) {
-            let group = list(facts, &format!("spring.profiles.group[{profile}]"))?;
+            let group = list(groups, &format!("spring.profiles.group[{profile}]"))?;
             wanted.splice(0..0, group);
             found.push(profile);
         }
@@ -115,11 +117,15 @@ impl Document {
             None => return Ok(None),
             Some(wanted) => wanted?,
         };
-        for item in items(&wanted) {
-            let holds = expression(&item, profiles);
+        let wanted_items = items(&wanted);
+        for item in &wanted_items {
+            let holds = expression(item, profiles);
             if holds.map_err(|reason| ImportError::at(&condition.place, &condition.shown(), reason))? {
                 return Ok(None);
             }
+        }
+        if wanted_items.is_empty() {
+            return Ok(None);
         }
         let wanted = super::statement::shown(&wanted);
         Ok(Some(format!("its document applies to profile {wanted:?} only, which is not active")))
@@ -258,6 +264,7 @@ mod tests {
             ("spring: {profiles: {active: g, group: {g: 'h', h: [x]}}}", "2"),
             ("spring.profiles.default: x", "2"),
             ("spring.profiles.active: ''", "1"),
+            ("spring.profiles.active: g\n---\n{spring.profiles: q, spring.profiles.group.g: x}\n---", "2"),
         ] {
             assert_eq!(value(&format!("{head}\n{both}"), &[]), expected, "{head}");
         }
@@ -268,6 +275,8 @@ mod tests {
     fn later_documents_win_even_over_those_of_profiles() {
         let text = "a: 1\n---\nspring.config.activate.on-profile: x\na: 2\n---\na: 3";
         assert_eq!(value(text, &["x"]), "3");
+        let text = "a: 1\n---\nspring.config.activate.on-profile: ''\na: 2";
+        assert_eq!(value(text, &[]), "2");
         let text = "a: 1\n---\nspring.config.activate.on-profile: default\na: 2";
         assert_eq!((value(text, &[]), value(text, &["x"])), ("2".into(), "1".into()));
     }

@@ -63,6 +63,7 @@ impl Reader {
     fn line(&mut self, line: &Line) -> Result<(), ImportError> {
         let body = line.text.trim_start_matches(BLANKS);
         if body.is_empty() {
+            self.comment = None;
             return Ok(());
         }
         match body.chars().next().filter(|c| COMMENTS.contains(c)) {
@@ -96,7 +97,7 @@ impl Reader {
         let key = unescaped(written).map_err(|reason| ImportError::at(place, written, reason))?;
         let text = |value| unescaped(value).map_err(|reason| ImportError::at(place, &key, reason));
         match key.strip_suffix("[]") {
-            Some(list) => (0..).zip(value.split(',')).try_for_each(|(index, item): (usize, _)| {
+            Some(list) => (0..).zip(items(value)).try_for_each(|(index, item): (usize, _)| {
                 self.found.push(&format!("{list}[{index}]"), &text(item)?, place.clone())
             }),
             None => self.found.push(&key, &text(value)?, place.clone()),
@@ -122,6 +123,16 @@ fn split(line: &str) -> (&str, &str) {
     let rest = rest.trim_start_matches(BLANKS);
     let value = rest.strip_prefix(['=', ':']).unwrap_or(rest);
     (key, value.trim_start_matches(BLANKS))
+}
+
+/// Items between commas that are not escaped.
+fn items(value: &str) -> impl Iterator<Item = &str> {
+    let mut escaped = false;
+    value.split(move |c: char| {
+        let ends = !escaped && c == ',';
+        escaped = !escaped && c == '\\';
+        ends
+    })
 }
 
 fn unescaped(text: &str) -> Result<String, &'static str> {
@@ -197,7 +208,7 @@ mod tests {
             (b"a=\\t\\u00e9\\uD83D\\uDE00\\q", &["1: a=\t\u{e9}\u{1f600}q"]),
             (b"a=caf\xe9", &["1: a=caf\u{e9}"]),
             (b"\xef\xbb\xbfa=b", &["1: a=b"]),
-            (b"a[]=b, c", &["1: a[0]=b", "1: a[1]= c"]),
+            (b"a[]=b\\,c, d", &["1: a[0]=b,c", "1: a[1]= d"]),
         ];
         for (text, expected) in table {
             let found = documents(text).unwrap();
@@ -207,13 +218,15 @@ mod tests {
 
     #[test]
     fn documents_stand_between_separators() {
-        let table: [(&str, &[&[&str]]); 8] = [
+        let table: [(&str, &[&[&str]]); 10] = [
             ("a=1\n#---\nb=2", &[&["1: a=1"], &["3: b=2"]]),
             ("a=1\n!---  \nb=2", &[&["1: a=1"], &["3: b=2"]]),
             ("#---\na=1", &[&["2: a=1"]]),
             ("a=1\n # ---\nb=2", &[&["1: a=1", "3: b=2"]]),
             ("a=1\n #---\nb=2", &[&["1: a=1", "3: b=2"]]),
             ("a=1\n#x\n#---\nb=2", &[&["1: a=1", "4: b=2"]]),
+            ("a=1\n#x\n\n#---\nb=2", &[&["1: a=1"], &["5: b=2"]]),
+            ("a=1\n#---\n\n#x\nb=2", &[&["1: a=1", "5: b=2"]]),
             ("a=1\n#---\n#x\nb=2", &[&["1: a=1", "4: b=2"]]),
             ("a=1\n!x\n#---\nb=2", &[&["1: a=1"], &["4: b=2"]]),
         ];
