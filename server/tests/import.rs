@@ -347,6 +347,15 @@ fn what_is_not_carried_is_named_with_its_line_and_the_reason() {
         let comments = comments("a.properties", text);
         assert!(comments.iter().any(|comment| comment.contains(told)), "{text}: {comments:#?}");
     }
+    let nameless = comments(
+        "a.properties",
+        "eureka.instance.hostname=${HOSTNAME}.eureka\neureka.client.service-url.defaultZone=http://eureka-0.eureka:8761/eureka/",
+    );
+    assert!(
+        nameless.iter().any(|comment| comment.starts_with("No file says this server's own name")),
+        "{nameless:#?}"
+    );
+    assert!(nameless.iter().any(|comment| comment.contains("hostname: holds ${HOSTNAME}")), "{nameless:#?}");
     let list = comments("a.yml", "eureka.client.service-url:\n  defaultZone: ['http://b:1/', 'http://c:1/']");
     assert!(
         list.iter().any(|comment| comment.contains("a list, which Spring itself does not read")),
@@ -507,6 +516,8 @@ fn line() -> impl Strategy<Value = String> {
     ];
     (prop::sample::select(names), value, "[=: ]").prop_map(|(name, value, sign)| {
         let name = name.replace('*', "defaultZone");
+        // A line is not to swallow the next one.
+        let value = value.replace('\\', "/");
         format!("{name}{sign}{sign}{value}")
     })
 }

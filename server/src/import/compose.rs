@@ -43,7 +43,11 @@ fn property(facts: &Facts, ledger: &mut Ledger, said: &Said) -> Result<(), Impor
 fn by_row(facts: &Facts, ledger: &mut Ledger, said: &Said, row: &Row) -> Result<(), ImportError> {
     match row.fate {
         Fate::Nothing => ledger.leave(said, row.note),
-        Fate::Part(_) | Fate::Read => ledger.read(said, row.note),
+        Fate::Part(_) | Fate::Read => {
+            if ledger.text(facts, said)?.is_some() {
+                ledger.read(said, row.note);
+            }
+        }
         Fate::Secret => {
             if row.note == table::CREDENTIALS {
                 ledger.warnings.insert(OPEN);

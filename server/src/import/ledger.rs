@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::ImportError;
 use super::facts::{Facts, Said, Value};
 use super::forms::Refusal;
-use super::statement::{Place, Statement};
+use super::statement::{Place, Statement, shown};
 use crate::config::Config;
 
 /// What became of every property, and the configuration so far.
@@ -97,7 +97,7 @@ impl Ledger {
             }
             Value::Text(text) => Ok(Some(text)),
             Value::Missing(name) => {
-                let name = super::statement::shown(&name);
+                let name = shown(&name);
                 self.leave(said, format!("holds ${{{name}}}, which no file says"));
                 Ok(None)
             }

@@ -8,6 +8,7 @@ use super::compose::{first, own_port, plain, truth};
 use super::facts::{Facts, Said};
 use super::ledger::{Ledger, Told, unusable};
 use super::profiles::items;
+use super::statement::shown;
 use super::table::fits;
 use crate::config::EurekaUrl;
 
@@ -185,7 +186,7 @@ impl Url {
     /// Scheme, host and port: what stands behind them may be secret.
     fn server(&self) -> String {
         let parts: Vec<_> = self.plain.splitn(4, '/').take(3).collect();
-        super::statement::shown(&parts.join("/"))
+        shown(&parts.join("/"))
     }
 }
 
@@ -210,7 +211,7 @@ impl<'a> Found<'a> {
             ledger.left.push(Told::of(said.first(), format!("{} is this server itself", url.plain)));
             return;
         }
-        self.remark(said, own.url.is_none() && own.is_named(read), url.credentials);
+        self.remark(said, own, read, url.credentials);
         if !self.urls.contains(&url.plain) {
             self.authorities.push(read.authority());
             self.urls.push(url.plain.clone());
@@ -220,13 +221,11 @@ impl<'a> Found<'a> {
         }
     }
 
-    fn remark(&mut self, said: &Said, other_port: bool, credentials: bool) {
+    fn remark(&mut self, said: &Said, own: &Own, read: &EurekaUrl, credentials: bool) {
         let remarks = [
             (said.is_list(), "They are written as a list, which Spring itself does not read here."),
-            (
-                other_port,
-                "One has this server's name and another port: Eureka takes it for itself, here it is a peer.",
-            ),
+            (own.url.is_none() && own.is_named(read), OTHER_PORT),
+            (own.url.is_none() && own.hosts.is_empty(), NAMELESS),
             (credentials, CREDENTIALS),
         ];
         self.remarks.extend(remarks.into_iter().filter_map(|(holds, remark)| holds.then_some(remark)));
@@ -249,6 +248,10 @@ impl<'a> Found<'a> {
     }
 }
 
+const OTHER_PORT: &str =
+    "One has this server's name and another port: Eureka takes it for itself, here it is a peer.";
+const NAMELESS: &str =
+    "No file says this server's own name (eureka.instance.hostname): leave it out when it is among them.";
 const CREDENTIALS: &str = "User and password are left out; write them in, or set HEUREKA_EUREKA__PEERS.";
 
 /// Carries `eureka.regions`.

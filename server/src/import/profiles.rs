@@ -2,7 +2,8 @@
 
 use super::ImportError;
 use super::facts::{Facts, Value};
-use super::statement::{Document, Statement};
+use super::placeholders::{Filled, fill};
+use super::statement::{Document, Statement, shown};
 
 /// Where a document says when it applies; the last is the way of Spring Boot before 2.4.
 const CONDITIONS: [&str; 2] = ["spring.config.activate.onprofile", "spring.profiles"];
@@ -112,34 +113,25 @@ impl Document {
             ));
         }
         let Some(condition) = self.condition() else { return Ok(None) };
-        let own = Facts::of([&*self.statements]);
-        let wanted = match own.value(&condition.name.canonical)?.map(|value| with(facts, condition, value)) {
-            None => return Ok(None),
-            Some(wanted) => wanted?,
-        };
-        let wanted_items = items(&wanted);
-        for item in &wanted_items {
-            let holds = expression(item, profiles);
-            if holds.map_err(|reason| ImportError::at(&condition.place, &condition.shown(), reason))? {
-                return Ok(None);
-            }
-        }
-        if wanted_items.is_empty() {
-            return Ok(None);
-        }
-        let wanted = super::statement::shown(&wanted);
-        Ok(Some(format!("its document applies to profile {wanted:?} only, which is not active")))
+        let wanted = self.wanted(condition, facts)?;
+        let holds: Result<Vec<_>, _> = items(&wanted).iter().map(|item| expression(item, profiles)).collect();
+        let holds = holds.map_err(|reason| ImportError::at(&condition.place, &condition.shown(), reason))?;
+        let applies = holds.is_empty() || holds.contains(&true);
+        let reason =
+            || format!("its document applies to profile {:?} only, which is not active", shown(&wanted));
+        Ok((!applies).then(reason))
     }
-}
 
-/// A condition whose placeholders only other documents can fill in.
-fn with(facts: &Facts, condition: &Statement, value: Value) -> Result<String, ImportError> {
-    match value {
-        Value::Text(text) => Ok(text),
-        Value::Missing(_) => match super::placeholders::fill(facts, condition)? {
-            super::placeholders::Filled::Text(text) => Ok(text),
-            super::placeholders::Filled::Missing(missing) => Err(unknown(condition, &missing)),
-        },
+    /// The condition with its placeholders, which the document itself or others fill in.
+    fn wanted(&self, condition: &Statement, facts: &Facts) -> Result<String, ImportError> {
+        let own = Facts::of([&*self.statements]).value(&condition.name.canonical)?;
+        if let Some(Value::Text(text)) = own {
+            return Ok(text);
+        }
+        match fill(facts, condition)? {
+            Filled::Text(text) => Ok(text),
+            Filled::Missing(missing) => Err(unknown(condition, &missing)),
+        }
     }
 }
 
