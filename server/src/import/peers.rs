@@ -146,11 +146,12 @@ struct Url {
 
 /// The URLs of a property. One that is none makes all of it doubtful: a part of a password might be taken for a host.
 fn urls(said: &Said, text: &str) -> Result<Vec<Url>, ImportError> {
-    let wrong = |(place, reason)| unusable(said.first(), format!("item {place}: {reason}"));
-    let numbered = (1..).zip(items(text));
-    numbered
-        .map(|(place, item): (usize, _)| Url::parse(&item).map_err(|reason| wrong((place, reason))))
-        .collect()
+    let numbered = items(text).into_iter().enumerate();
+    let parsed = numbered.map(|(place, item)| {
+        let wrong = |reason| unusable(said.first(), format!("item {}: {reason}", place + 1));
+        Url::parse(&item).map_err(wrong)
+    });
+    parsed.collect()
 }
 
 impl Url {
@@ -180,9 +181,7 @@ impl Url {
             plain,
         })
     }
-}
 
-impl Url {
     /// Scheme, host and port: what stands behind them may be secret.
     fn server(&self) -> String {
         let parts: Vec<_> = self.plain.splitn(4, '/').take(3).collect();
