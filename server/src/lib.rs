@@ -17,6 +17,7 @@ pub mod eureka;
 mod files;
 mod grpc;
 mod health;
+pub mod import;
 pub mod life;
 pub mod listen;
 pub mod metrics;

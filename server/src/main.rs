@@ -1,6 +1,7 @@
 //! The `heureka` binary: arguments, configuration, telemetry, run, drain.
 
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use heureka_server::args::Args;
 use heureka_server::clock::SystemClock;
 use heureka_server::config::Config;
 use heureka_server::drain::Drained;
+use heureka_server::import;
 use heureka_server::telemetry::{self, LineBudget};
 use heureka_server::{Running, Server, World, listen};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -30,6 +32,9 @@ fn main() -> ExitCode {
 }
 
 fn run(args: Args) -> anyhow::Result<()> {
+    if let (files @ [_, ..], profiles) = args.imports() {
+        return print_import(files, profiles);
+    }
     let print = args.print_config();
     let config = Config::load(&args.sources(std::env::vars_os().collect()))
         .context("the configuration cannot be used")?;
@@ -47,6 +52,17 @@ fn run(args: Args) -> anyhow::Result<()> {
         tracing::info!("stopped");
     }
     outcome
+}
+
+/// The TOML on standard output, what a person should know on standard error.
+fn print_import(files: &[PathBuf], profiles: &[String]) -> anyhow::Result<()> {
+    let import = import::import(files, profiles).context("nothing is imported")?;
+    io::stdout().write_all(import.toml.as_bytes()).context("cannot print the configuration")?;
+    for line in import.told {
+        // The configuration is printed already; nobody is left to tell when standard error is closed.
+        let _ = writeln!(io::stderr(), "heureka: {line}");
+    }
+    Ok(())
 }
 
 async fn serve(config: Config, lines: LineBudget) -> anyhow::Result<()> {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use heureka_server::args::Args;
 use heureka_server::config::{Bytes, Config, ConfigError, LogFormat, Problem};
+use heureka_server::import;
 use tempfile::NamedTempFile;
 
 fn file(text: &str) -> NamedTempFile {
@@ -220,7 +221,7 @@ fn the_printed_configuration_loads_to_the_same() {
 
 #[test]
 fn the_reference_page_is_up_to_date() {
-    compare("configuration.md", &Config::reference());
+    compare("configuration.md", &format!("{}\n{}", Config::reference(), import::reference()));
 }
 
 fn compare(page: &str, expected: &str) {

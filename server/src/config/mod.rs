@@ -106,6 +106,25 @@ impl Config {
         docs::render()
     }
 
+    /// This configuration with one more setting, as a file would say it.
+    /// # Errors
+    /// What is wrong with the value, by itself or beside the others.
+    pub(crate) fn with(&self, key: &str, value: &toml::Value) -> Result<Self, String> {
+        let setting = settings().find(|setting| setting.key == key).ok_or("is no setting")?;
+        let raw = value::Raw::from_toml(value).ok_or_else(|| format!("expects {}", setting.kind))?;
+        let mut config = self.clone();
+        (setting.write)(&mut config, &raw)?;
+        match config.findings(&[]).into_iter().next() {
+            Some(finding) => Err(finding.message),
+            None => Ok(config),
+        }
+    }
+
+    /// Keys of all settings, in the order of the reference page.
+    pub(crate) fn keys() -> impl Iterator<Item = &'static str> {
+        settings().map(|setting| setting.key)
+    }
+
     fn findings(&self, statements: &[source::Statement]) -> Vec<Problem> {
         let findings = server::check(self)
             .chain(auth::check(self))
