@@ -13,7 +13,7 @@ APP = "PY-APP"
 SOON = 2
 #: Cycles with churn in which no full fetch may be needed.
 STEADY = 30
-LEASE = 3
+LEASE = 4
 FULL, DELTA = "GET /eureka/apps", "GET /eureka/apps/delta"
 
 

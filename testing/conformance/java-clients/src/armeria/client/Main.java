@@ -14,7 +14,7 @@ import java.util.TreeMap;
 /** Armeria's server that registers itself, and its group of endpoints that looks for all: `Main URL APPLICATION`. */
 public final class Main {
     private static final long BEAT = 500;
-    private static final long LEASE = 3000;
+    private static final long LEASE = 5000;
     private static final int PORT = 9601;
 
     private Main() {}
