@@ -25,7 +25,7 @@ BINARY, WORK = sys.argv[1:3]
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 #: Longest wait for anything, far beyond what it takes. Who needs it has failed.
-PATIENCE = 30
+PATIENCE = 60
 
 #: Starts a program that is killed when this one closes its input, for whatever reason: also when it was killed
 #: itself. The line that comes before, if any, is the signal to use.

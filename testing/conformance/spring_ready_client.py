@@ -1,5 +1,5 @@
-"""A program around spring-ready-python's registry and discovery. Usage: spring_ready_client.py URL APP. Speaks JSON lines;
-see harness.Program."""
+"""A program around spring-ready-python's registry and discovery. Usage: spring_ready_client.py URL APP. Speaks JSON
+lines; see harness.Program."""
 
 import json
 import logging
@@ -43,7 +43,7 @@ def do(words):
 
 
 own = InstanceInfo.create(APP, host_name="127.0.0.1", ip_addr="127.0.0.1", port=9501, metadata={"a_b": "c&d <e>"})
-own.lease_info = LeaseInfo(renewal_interval_in_secs=1, duration_in_secs=3)
+own.lease_info = LeaseInfo(renewal_interval_in_secs=1, duration_in_secs=4)
 registry = EurekaRegistry([URL], own)
 discovery = ServiceDiscovery(EurekaClient([URL]))
 registry.start()

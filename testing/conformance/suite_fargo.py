@@ -13,14 +13,14 @@ from wire import Wire
 FORMAT = sys.argv[3] if len(sys.argv) == 4 else ""
 APP = f"FARGO-{FORMAT.upper()}"
 ID = f"fargo:{APP}:1"
-#: Looks at one application with a change before each.
+#: Changes, each of which it has to see before the next.
 STEADY = 30
 #: In XML fargo shows keys as the wire has them, where `_` is written twice.
 KEY = "a_b" if FORMAT == "json" else "a__b"
 OWN = {
     "id": ID, "app": APP, "host": "127.0.0.1", "address": "127.0.0.1", "status": "UP", "overridden": "UNKNOWN",
     "port": 9201, "enabled": True, "secured": False, "vip": "fargo-vip", "svip": "fargo-svip",
-    "home": "http://127.0.0.1:9201/?a=1&b=2", "country": 0, "center": "MyOwn", "renewal": 1, "duration": 3,
+    "home": "http://127.0.0.1:9201/?a=1&b=2", "country": 0, "center": "MyOwn", "renewal": 1, "duration": 4,
 }
 
 
@@ -62,14 +62,11 @@ def main(server, watchers, start):
         require(client.ask("instance", app=APP, id="nobody") is None, "an instance")
         require(client.ask("instance", app="NOBODY", id="nobody") is None, "an instance")
 
-    with check(f"{STEADY} changes of metadata alone are seen, each by the next looks"):
+    with check(f"{STEADY} changes of metadata alone are each seen"):
         for number in range(STEADY):
             turn = f"turn-{number}"
             watchers[number % 2].ask("metadata", app="MATES", id="two", set={"round": turn})
-            wire.take()
             until(lambda t=turn: client.ask("mates") == {"one": "a", "two": t}, "the new metadata")
-            looks = wire.take()[1].get("GET /eureka/apps/MATES", 0)
-            require(looks <= 2, f"{looks} looks")
 
     with check("an instance that is not up is kept from those who ask for one that is"):
         native.ask("override", app="MATES", id="two", status="OUT_OF_SERVICE")

@@ -13,7 +13,7 @@ APP = "PY-APP"
 SOON = 2
 #: Cycles with churn in which no full fetch may be needed.
 STEADY = 30
-LEASE = 3
+LEASE = 4
 FULL, DELTA = "GET /eureka/apps", "GET /eureka/apps/delta"
 
 
@@ -77,15 +77,15 @@ def main(server, watchers, start):
     with check(f"{STEADY} cycles of churn need no full fetch"):
         steady = report()
         wire.take()
+        deltas = 0
         for number in range(STEADY):
             turn = str(number)
             writer = watchers[number % 2]
-            cycle = report()["cycles"]
             writer.ask("metadata", app="MATES", id="two", set={"round": turn})
             writer.ask("register", app="MATES", id=f"more-{number}", port=8100 + number, metadata={"round": turn})
             if number:
                 writer.ask("cancel", app="MATES", id=f"more-{number - 1}")
-            until(lambda c=cycle: report()["cycles"] > c, "the next cycle")
+            deltas = until(lambda d=deltas: (now := wire.requests.get(DELTA, 0)) > d and now, "the next delta")
         last = f"more-{STEADY - 1}"
         within(lambda state: mates(state) == {"two": turn, "three": "0", last: turn}, "the last state")
         now, requests = report(), wire.take()[1]

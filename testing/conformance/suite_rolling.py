@@ -6,6 +6,7 @@ Every client fails over by its own means, the addresses in one order or the othe
 * eureka-js-client takes `serviceUrls`; a request that failed, or was answered by 5xx, goes to the next one after a
   wait. Its requests turn one list, so that two of them may turn it away from the server that answers, and its three
   retries may not reach it: `maxRetries` and `requestRetryDelay` are set for that.
+* Spring's client takes urls between commas as well, and asks the next one within the same call. Its lease is 4 s.
 * Clients made from the protos take all addresses in the name of the channel (`ipv4:…,…`), and so do the programs of
   docs/examples. The owners among these keep leases of 90 s, as they come.
 """
@@ -21,7 +22,7 @@ import urllib.error
 import urllib.request
 
 from examples import Example, Owner
-from harness import HERE, Cluster, check, require, rest, seen, suite, until
+from harness import HERE, WORK, Cluster, check, require, rest, seen, suite, until
 
 ROUNDS = 2
 #: Of the clients whose lease can be chosen; they renew every 1 s to 2 s.
@@ -193,6 +194,25 @@ class JavaScript(Real):
         return max(counts["POST"], counts["registered"])
 
 
+class Spring(Real):
+    def __init__(self, start, servers):
+        urls, app = ",".join(server.base for server in servers), "SPRING"
+        java = ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-jar"]
+        java += [os.path.join(WORK, "client-spring-5", "client.jar"), urls, app, "full"]
+        # What it says of a server that is away fills pages.
+        java += ["--eureka.client.jersey.enabled=false", "--logging.level.com.netflix=OFF"]
+        java += ["--logging.level.org.springframework=ERROR"]
+        super().__init__(start("Spring", *java), app, f"host:{app}:80")
+        self.program.wait_for("started")
+
+    def keys(self):
+        return set(self.program.ask("held"))
+
+    def judge(self):
+        """How often it registered is not known: what it is answered is, by the servers."""
+        require(not self.program.printed, self.program.printed[:5])
+
+
 def only_moves(name, said):
     odd = [line for line in said if not MOVES.fullmatch(line)]
     require(not odd, f"{name} says {odd[:5]}")
@@ -229,6 +249,7 @@ def main(cluster, watchers, start):
     with check("real clients of every kind register and hold each other"):
         clients = [Python(start, next(orders), number) for number in range(2)]
         clients += [JavaScript(start, next(orders), number) for number in range(4)]
+        clients.append(Spring(start, next(orders)))
         native.ask("keep", app="KEPT", id="native", lease=LEASE)
         for app, language in (("PAY", "py"), ("SHIP", "js")):
             owners.append(start(language, next(targets), app, "9600", kind=Owner))

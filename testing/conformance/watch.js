@@ -249,6 +249,8 @@ const commands = {
       host_name: words.id,
       port: { number: words.port ?? 8080, enabled: true },
       vip_address: words.app.toLowerCase(),
+      // Nobody renews it, and no suite waits for its end.
+      lease: { duration: { seconds: 3600 } },
       metadata: words.metadata ?? {},
       status: status(words.status ?? 'UP'),
     };

@@ -265,6 +265,8 @@ class Program:
         one = instance.Instance(key=self.key(words), ip_address="127.0.0.1", host_name=words["id"])
         one.port.number, one.port.enabled = words.get("port", 8080), True
         one.vip_address = words["app"].lower()
+        # Nobody renews it, and no suite waits for its end.
+        one.lease.duration.FromSeconds(3600)
         one.metadata.update(words.get("metadata", {}))
         one.status = instance.InstanceStatus.Value("INSTANCE_STATUS_" + words.get("status", "UP"))
         request = registry.RegisterRequest(instance=one)

@@ -1,4 +1,5 @@
-"""A proxy that counts what goes through it: requests by path, and the items of batches by what they say."""
+"""A proxy that counts what goes through it: requests by path, over either version of HTTP, and the items of batches by what
+they say."""
 
 import collections
 import contextlib
@@ -19,6 +20,7 @@ class Wire:
         self.sockets = set()
         self.items = collections.Counter()
         self.requests = collections.Counter()
+        self.protocols = collections.Counter()
         self.bytes = 0
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
@@ -65,7 +67,7 @@ class Wire:
         server.settimeout(None)
         with self.lock:
             self.sockets |= {client, server}
-        reader = Requests(self._count)
+        reader = Stream(self._count, self._speaks)
         back = threading.Thread(target=self._pump, args=(server, client, None), daemon=True)
         back.start()
         self._pump(client, server, reader)
@@ -87,6 +89,10 @@ class Wire:
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
+    def _speaks(self, protocol):
+        with self.lock:
+            self.protocols[protocol] += 1
+
     def _count(self, verb, path, body, size):
         with self.lock:
             self.bytes += size
@@ -94,6 +100,66 @@ class Wire:
             if "peerreplication" in path:
                 for item in json.loads(body)["replicationList"]:
                     self.items[item["action"]] += 1
+
+
+class Stream:
+    """Finds requests in a stream of bytes of whichever protocol it begins with."""
+
+    def __init__(self, found, speaks):
+        self.found, self.speaks = found, speaks
+        self.held = b""
+        self.reader = None
+
+    def feed(self, data):
+        if self.reader is None:
+            self.held += data
+            if len(self.held) < len(PREFACE):
+                return
+            data, self.held = self.held, b""
+            second = data.startswith(PREFACE)
+            self.speaks("HTTP/2" if second else "HTTP/1")
+            self.reader = Frames(self.found) if second else Requests(self.found)
+            data = data[len(PREFACE):] if second else data
+        self.reader.feed(data)
+
+
+#: What a connection of HTTP/2 begins with; no request of HTTP/1 is shorter.
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+
+class Frames:
+    """Finds the heads of requests among the frames of HTTP/2."""
+
+    HEADERS, CONTINUED, PADDED, PRIORITY = 1, 4, 8, 32
+
+    def __init__(self, found):
+        # Only who meets such a connection needs the package.
+        from hpack import Decoder
+
+        self.found = found
+        self.decoder = Decoder()
+        self.held = b""
+
+    def feed(self, data):
+        self.held += data
+        while len(self.held) >= 9:
+            size = int.from_bytes(self.held[:3], "big")
+            if len(self.held) < 9 + size:
+                return
+            kind, flags, body = self.held[3], self.held[4], self.held[9:9 + size]
+            self.held = self.held[9 + size:]
+            if kind == self.HEADERS:
+                self._head(flags, body)
+
+    def _head(self, flags, body):
+        if not flags & self.CONTINUED:
+            raise ValueError("a head in several frames")
+        if flags & self.PADDED:
+            body = body[1:len(body) - body[0]]
+        if flags & self.PRIORITY:
+            body = body[5:]
+        head = dict(self.decoder.decode(body))
+        self.found(head[":method"], head[":path"], b"", len(body))
 
 
 class Requests:

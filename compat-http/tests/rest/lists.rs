@@ -33,7 +33,7 @@ async fn list(server: &Server, accept: &str, gzip: bool) -> Answer {
 }
 
 /// The text of a gzip answer, which must be one member with nothing behind it.
-fn gunzipped(answer: &Answer) -> String {
+pub(crate) fn gunzipped(answer: &Answer) -> String {
     assert_eq!(answer.header("content-encoding"), Some("gzip"));
     let mut decoder = GzDecoder::new(answer.body.as_slice());
     let mut text = String::new();

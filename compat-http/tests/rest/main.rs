@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that meets the unexpected fails by panicking")]
 
 mod batches;
+mod clients;
 mod contract;
 mod deviations;
 mod differential;

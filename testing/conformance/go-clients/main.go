@@ -17,7 +17,7 @@ import (
 
 const (
 	beats    = 300 * time.Millisecond
-	lease    = 3
+	lease    = 4
 	unknown  = 404
 	mates    = "MATES"
 	complain = logging.CRITICAL

@@ -121,13 +121,13 @@ enum QuotedFlag {
     False,
 }
 
-pub(super) fn read_as_xuanbo(text: &str) -> Result<Seen, String> {
+pub(crate) fn read_as_xuanbo(text: &str) -> Result<Seen, String> {
     without_twins(&decoded(text)?)?;
     let root: Root<XuanboList> = decoded(text)?;
     Ok(seen(root.applications.application, |one| one.instance_id))
 }
 
-pub(super) fn read_as_fargo(text: &str) -> Result<Seen, String> {
+pub(crate) fn read_as_fargo(text: &str) -> Result<Seen, String> {
     without_twins(&decoded(text)?)?;
     let root: Root<FargoList> = decoded(text)?;
     Ok(seen(root.applications.application, |one| one.instance_id))

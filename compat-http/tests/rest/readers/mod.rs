@@ -2,12 +2,12 @@
 //! surprise, so random registries are read through all of them.
 
 mod armeria;
-mod go;
+pub(crate) mod go;
 mod javascript;
 mod netflix;
 mod spring;
-mod steeltoe;
-mod xml;
+pub(crate) mod steeltoe;
+pub(crate) mod xml;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,9 +22,9 @@ use crate::support::{Answer, Server};
 type Texts = BTreeMap<String, String>;
 
 /// Application and id of every instance that a reader sees.
-type Seen = BTreeSet<(String, String)>;
+pub(crate) type Seen = BTreeSet<(String, String)>;
 
-type Reader = fn(&str) -> Result<Seen, String>;
+pub(crate) type Reader = fn(&str) -> Result<Seen, String>;
 
 /// Readers of JSON by their names.
 const JSON: [(&str, Reader); 7] = [
@@ -40,20 +40,20 @@ const JSON: [(&str, Reader); 7] = [
 /// Readers of XML by their names.
 const XML: [(&str, Reader); 2] = [("Python", xml::read_as_python), ("Prometheus", xml::read_as_prometheus)];
 
-fn decoded<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+pub(crate) fn decoded<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_str(text).map_err(|error| error.to_string())
 }
 
-fn object(value: &Value) -> Result<&Map<String, Value>, String> {
+pub(crate) fn object(value: &Value) -> Result<&Map<String, Value>, String> {
     value.as_object().ok_or_else(|| format!("no object: {value}"))
 }
 
-fn array<'a>(of: &'a Map<String, Value>, name: &str) -> Result<&'a Vec<Value>, String> {
+pub(crate) fn array<'a>(of: &'a Map<String, Value>, name: &str) -> Result<&'a Vec<Value>, String> {
     of.get(name).and_then(Value::as_array).ok_or_else(|| format!("{name}: no list"))
 }
 
 /// A text that is there and not empty.
-fn text(of: &Map<String, Value>, name: &str) -> Result<String, String> {
+pub(crate) fn text(of: &Map<String, Value>, name: &str) -> Result<String, String> {
     let text = of.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     text.map(str::to_owned).ok_or_else(|| format!("{name}: no text"))
 }

@@ -82,7 +82,7 @@ struct Lease {
     service_up_timestamp: i64,
 }
 
-pub(super) fn read(text: &str) -> Result<Seen, String> {
+pub(crate) fn read(text: &str) -> Result<Seen, String> {
     let root: Root = decoded(text)?;
     let mut seen = Seen::new();
     for app in root.applications.application {

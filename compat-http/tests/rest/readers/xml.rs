@@ -4,7 +4,7 @@ use super::Seen;
 use crate::documents::Element;
 
 /// The Python client: every number there and whole, every attribute there. Anything else loses the whole answer.
-pub(super) fn read_as_python(text: &str) -> Result<Seen, String> {
+pub(crate) fn read_as_python(text: &str) -> Result<Seen, String> {
     let root = root(text)?;
     number(&root, "versions__delta")?;
     let mut seen = Seen::new();
@@ -28,7 +28,7 @@ pub(super) fn read_as_python(text: &str) -> Result<Seen, String> {
 }
 
 /// Prometheus' discovery and ArthurHlt's client: ports and flags typed, metadata taken as they stand in the text.
-pub(super) fn read_as_prometheus(text: &str) -> Result<Seen, String> {
+pub(crate) fn read_as_prometheus(text: &str) -> Result<Seen, String> {
     let root = root(text)?;
     let mut seen = Seen::new();
     for one in root.instances() {

@@ -8,16 +8,12 @@ import com.netflix.discovery.shared.Application;
 import com.netflix.discovery.shared.Applications;
 import com.netflix.discovery.shared.transport.EurekaHttpClient;
 import com.netflix.discovery.shared.transport.EurekaHttpResponse;
-import java.io.BufferedReader;
-import java.io.InputStreamReader;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
-import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.Callable;
 
-/** Does what lines on standard input say, and answers each with one line. */
+/** What a client of Netflix's engine can be asked for. */
 final class Talk {
     private final EurekaClient client;
     private final ApplicationInfoManager self;
@@ -31,23 +27,8 @@ final class Talk {
     }
 
     void run() throws Exception {
-        say("\"started\": true, \"over\": " + text(wire.getClass().getSimpleName()));
-        var lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-            String number = field(line, "ask");
-            String what = field(line, "do");
-            String answer;
-            try {
-                answer = "\"result\": " + done(what, line);
-            } catch (Exception problem) {
-                answer = "\"error\": " + text(problem.toString());
-            }
-            say("\"answer\": " + number + ", " + answer);
-            if (what.equals("stop")) {
-                System.exit(0);
-            }
-        }
-        Runtime.getRuntime().halt(1);
+        Lines.say("\"started\": true, \"over\": " + Lines.text(wire.getClass().getSimpleName()));
+        Lines.run(this::done);
     }
 
     private String done(String what, String line) throws Exception {
@@ -55,13 +36,13 @@ final class Talk {
             case "held":
                 return held(client.getApplications());
             case "status":
-                self.setInstanceStatus(InstanceStatus.valueOf(field(line, "value")));
+                self.setInstanceStatus(InstanceStatus.valueOf(Lines.field(line, "value")));
                 return "true";
             case "metadata":
-                self.registerAppMetadata(Map.of("key", field(line, "value")));
+                self.registerAppMetadata(Map.of("key", Lines.field(line, "value")));
                 return "true";
             case "calls":
-                return calls(field(line, "id"));
+                return calls(Lines.field(line, "id"));
             case "stop":
                 client.shutdown();
                 return "true";
@@ -79,7 +60,7 @@ final class Talk {
                 found.put(app.getName() + "/" + one.getId(), told.trim());
             }
         }
-        return object(found);
+        return Lines.object(found);
     }
 
     /** Calls every method of the transport with an instance of its own: what each answers. */
@@ -134,27 +115,6 @@ final class Talk {
     private static String call(String name, Callable<EurekaHttpResponse<?>> method, Shown shown) throws Exception {
         EurekaHttpResponse<?> answer = method.call();
         String entity = answer.getEntity() == null ? "" : " " + shown.of(answer.getEntity());
-        return text(name + ": " + answer.getStatusCode() + entity);
-    }
-
-    private static String object(Map<String, String> pairs) {
-        List<String> members = new ArrayList<>();
-        pairs.forEach((name, value) -> members.add(text(name) + ": " + text(value)));
-        return "{" + String.join(", ", members) + "}";
-    }
-
-    private static String text(String value) {
-        return '"' + value.replace("\\", "\\\\").replace("\"", "\\\"").replace("\n", " ") + '"';
-    }
-
-    /** A member of the line, which is flat JSON without escapes. */
-    private static String field(String line, String name) {
-        var found = java.util.regex.Pattern.compile('"' + name + "\": \"?([^\",}]*)").matcher(line);
-        return found.find() ? found.group(1) : "";
-    }
-
-    private static synchronized void say(String members) {
-        System.out.println("{" + members + "}");
-        System.out.flush();
+        return Lines.text(name + ": " + answer.getStatusCode() + entity);
     }
 }
