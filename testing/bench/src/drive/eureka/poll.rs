@@ -68,12 +68,17 @@ async fn after(address: SocketAddr, instance: &Instance) -> io::Result<(Latencie
     let mut reader = h1::Connection::open(address).await?;
     let poll = requests::get("/delta", false);
     let sign = instance.metadata.values().last().map_or("", |value| value);
+    let mut polled = async || {
+        let mut body = Vec::new();
+        reader.call(&poll, |part| body.extend_from_slice(part)).await?;
+        io::Result::Ok(String::from_utf8_lossy(&body).contains(sign))
+    };
+    // What it polled before may be kept for it.
+    polled().await?;
     writer.write(instance).await?;
     let begun = Latencies::begin();
     for polls in 1..=POLLS.1 {
-        let mut body = Vec::new();
-        reader.call(&poll, |part| body.extend_from_slice(part)).await?;
-        if String::from_utf8_lossy(&body).contains(sign) {
+        if polled().await? {
             let mut latencies = Latencies::default();
             latencies.end(begun);
             return Ok((latencies, polls));
