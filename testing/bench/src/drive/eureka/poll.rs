@@ -33,7 +33,7 @@ pub(super) async fn one_by_one(
 ) -> io::Result<Sample> {
     let mut seen = Vec::new();
     for n in 0..count {
-        seen.push(after(address, &population.instance(n, VERSION)).await?);
+        seen.push(after(address, &population.instance(n, VERSION + 2 * n)).await?);
     }
     Ok(sample(seen))
 }
@@ -50,7 +50,7 @@ pub(super) async fn spread(
 ) -> io::Result<Sample> {
     let one = async |n: usize| {
         sleep(apart * n as u32).await;
-        after(address, &population.instance(n, VERSION)).await
+        after(address, &population.instance(n, VERSION + 2 * n)).await
     };
     try_join_all((0..count).map(one)).await.map(sample)
 }
@@ -67,6 +67,7 @@ async fn after(address: SocketAddr, instance: &Instance) -> io::Result<(Latencie
     let mut writer = Writer::of(Operation::RestDelta.wire(), address).await?;
     let mut reader = h1::Connection::open(address).await?;
     let poll = requests::get("/delta", false);
+    // Of no other instance: each is changed in another version.
     let sign = instance.metadata.values().last().map_or("", |value| value);
     let mut polled = async || {
         let mut body = Vec::new();
