@@ -5,17 +5,20 @@ Only the standard library. A suite is a file that calls `suite(name, facts)`; `r
 the build folder.
 """
 
+import base64
 import contextlib
 import itertools
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 
 BINARY, WORK = sys.argv[1:3]
@@ -148,6 +151,13 @@ class Program:
         self.child.kill()
         self.child.wait()
 
+    def pause(self):
+        """Stands still with all its threads, as a machine does that is asleep."""
+        self.child.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.child.send_signal(signal.SIGCONT)
+
     def _close(self):
         with contextlib.suppress(OSError):
             self.child.stdin.close()
@@ -198,9 +208,21 @@ class Server:
     def base(self):
         return f"http://{self.address}/eureka/"
 
+    @property
+    def known(self):
+        """Name and password of whom it serves, where it asks who calls."""
+        user = self.settings.get("HEUREKA_AUTH__USERS")
+        return user and [urllib.parse.unquote(part) for part in user.split(":")]
+
+    @property
+    def credentials(self):
+        """The header that it wants to see."""
+        known = self.known
+        return {"Authorization": "Basic " + base64.b64encode(":".join(known).encode()).decode()} if known else {}
+
     def fetch(self, path):
         """A document of the legacy surface; nothing where it answers 404."""
-        request = urllib.request.Request(self.base + path, headers={"Accept": "application/json"})
+        request = urllib.request.Request(self.base + path, headers={"Accept": "application/json", **self.credentials})
         try:
             with urllib.request.urlopen(request, timeout=PATIENCE) as response:
                 return json.load(response)

@@ -1,5 +1,5 @@
-"""An ordinary py-eureka-client program. Usage: py_client.py SERVERS APP PORT [LEASE-SECONDS]; servers between commas.
-Speaks JSON lines; see harness.Program."""
+"""An ordinary py-eureka-client program. Usage: py_client.py SERVERS APP PORT [LEASE-SECONDS [OPTIONS-AS-JSON]]; servers
+between commas, options as the client's `init` takes them. Speaks JSON lines; see harness.Program."""
 
 import json
 import logging
@@ -11,6 +11,7 @@ from py_eureka_client.logger import set_handler, set_level
 
 SERVERS, APP, PORT = sys.argv[1], sys.argv[2], int(sys.argv[3])
 LEASE = int(sys.argv[4]) if len(sys.argv) > 4 else 3
+OPTIONS = json.loads(sys.argv[5]) if len(sys.argv) > 5 else {}
 CHECKED = re.compile(r"check hash, local\[(.*)\], remote\[(.*)\]")
 
 
@@ -85,6 +86,7 @@ eureka_client.init(
     instance_port=PORT,
     renewal_interval_in_secs=1,
     duration_in_secs=LEASE,
+    **OPTIONS,
 )
 say(started=True)
 for line in sys.stdin:

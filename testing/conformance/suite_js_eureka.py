@@ -4,12 +4,17 @@ import json
 import os
 import sys
 
-from harness import HERE, Failed, check, gone, require, seen, suite, until
+import life
+from harness import HERE, Failed, Server, check, gone, require, seen, suite, until
+from wire import Wire
 
 PACKAGE, VERSION = sys.argv[3:5]
 APP = "JS-APP"
 #: Fetches within which a change has to be there.
 SOON = 2
+#: Fetches of a delta reader in which no full one may be needed.
+STEADY = 30
+FULL, DELTA = "GET /eureka/apps", "GET /eureka/apps/delta"
 CLASS = "com.netflix.appinfo.InstanceInfo$DefaultDataCenterInfo"
 
 
@@ -29,9 +34,10 @@ def instance(app, number, **more):
 
 def main(server, watchers, start):
     native, other = watchers
+    wire = Wire("js", server.address)
 
-    def client(**options):
-        host, port = server.address.rsplit(":", 1)
+    def client(through=wire, **options):
+        host, port = through.address.rsplit(":", 1)
         script = os.path.join(HERE, "js_client.js")
         return start(PACKAGE, "node", script, PACKAGE, host, port, json.dumps(options))
 
@@ -103,8 +109,11 @@ def main(server, watchers, start):
         sent = now["POST"] - before["POST"], now["registered"] - before["registered"]
         require(sent == (1, 1), sent)
 
+    life.outlives_its_lease(main_client, server, watchers, APP, wire)
+
     with check("a delta reader follows one instance"):
-        delta = client(delta=True, register=False, instance=instance("none", 1))
+        apart = Wire("js delta", server.address)
+        delta = client(apart, delta=True, register=False, instance=instance("none", 1))
         delta.wait_for("event", event="started")
 
         def metadata():
@@ -114,6 +123,17 @@ def main(server, watchers, start):
         until(lambda: metadata() == ["0"], "the instance")
         native.ask("metadata", app="SINGLE", id="only", set={"round": "1"})
         until(lambda: metadata() == ["1"], "the new metadata")
+
+    with check(f"{STEADY} of its fetches with a change between each two need no full one"):
+        apart.take()
+        for number in range(STEADY):
+            turn = str(number + 2)
+            (native, other)[number % 2].ask("metadata", app="SINGLE", id="only", set={"round": turn})
+            until(lambda t=turn: metadata() == [t], "the new metadata")
+        requests = apart.take()[1]
+        require(FULL not in requests and requests[DELTA] >= STEADY, requests)
+
+    with check("it sees one go, and complains about nothing"):
         other.ask("cancel", app="SINGLE", id="only")
         until(lambda: metadata() == [], "nothing")
         complaints = delta.ask("report")["complaints"]
@@ -137,6 +157,20 @@ def main(server, watchers, start):
         killed.kill()
         gone(watchers, "KILLED", "EXPIRED")
 
+    def asked(url):
+        services = {"serviceUrls": {"default": [url + "apps/"]}}
+        return client(instance=instance("js-app", 9105), eureka=services)
+
+    guarded = life.is_asked_who_it_is(asked, APP, lambda one: APP in one.ask("report")["apps"])
+    guarded.kill()
+
+    with check("with a wrong password its start fails and says so"):
+        asking = Server(HEUREKA_AUTH__USERS=life.OTHER)
+        refused = asked(f"http://{life.USER}@{asking.address}/eureka/")
+        require("401" in refused.wait_for("failed")["failed"], refused.said)
+        require(asking.instances() == {}, asking.instances())
+        asking.stop()
+
     with check("stop tells deregistered and cancels"):
         until(lambda: APP in report()["apps"], "the client, seen by the observer")
         main_client.end()
@@ -154,4 +188,4 @@ def main(server, watchers, start):
 
 if not (PACKAGE and VERSION):
     raise Failed("usage: suite_js_eureka.py BINARY WORK PACKAGE VERSION")
-suite(f"{PACKAGE} {VERSION}", main)
+suite(f"{PACKAGE} {VERSION}", main, lambda: Server(**life.UNPROTECTED))

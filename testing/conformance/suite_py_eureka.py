@@ -1,23 +1,34 @@
 """py-eureka-client 0.13.3 beside clients of the native interface."""
 
+import json
 import os
 import sys
 
-from harness import HERE, check, gone, require, seen, suite, until
+import life
+from harness import HERE, Server, check, gone, require, seen, suite, until
+from wire import Wire
 
 APP = "PY-APP"
 #: Cycles of heartbeat and fetch within which a change has to be there.
 SOON = 2
 #: Cycles with churn in which no full fetch may be needed.
-STEADY = 8
+STEADY = 30
+LEASE = 3
+FULL, DELTA = "GET /eureka/apps", "GET /eureka/apps/delta"
 
 
 def main(server, watchers, start):
     native, other = watchers
+    wire = Wire("py", server.address)
+
+    def begin(url, app="py-app", **options):
+        script = os.path.join(HERE, "py_client.py")
+        made = start(f"{app}.py", sys.executable, script, url, app, "9101", str(LEASE), json.dumps(options))
+        made.wait_for("started")
+        return made
 
     with check("a registration is on REST and on the watches"):
-        client = start("py-eureka-client", sys.executable, os.path.join(HERE, "py_client.py"), server.base, "py-app", "9101")
-        client.wait_for("started")
+        client = begin(wire.url)
         seen(watchers, APP, status="UP")
         require(server.instance(APP)["status"] == "UP", server.instance(APP))
     own = server.instance(APP)["instanceId"]
@@ -65,6 +76,7 @@ def main(server, watchers, start):
 
     with check(f"{STEADY} cycles of churn need no full fetch"):
         steady = report()
+        wire.take()
         for number in range(STEADY):
             turn = str(number)
             writer = watchers[number % 2]
@@ -76,7 +88,8 @@ def main(server, watchers, start):
             until(lambda c=cycle: report()["cycles"] > c, "the next cycle")
         last = f"more-{STEADY - 1}"
         within(lambda state: mates(state) == {"two": turn, "three": "0", last: turn}, "the last state")
-        now = report()
+        now, requests = report(), wire.take()[1]
+        require(FULL not in requests and requests[DELTA] >= STEADY, requests)
         require(now["checks"] > steady["checks"], "no delta was compared")
         require(now["mismatches"] == steady["mismatches"], now)
         require(now["warnings"] == 0, now["last_warnings"])
@@ -90,8 +103,10 @@ def main(server, watchers, start):
         seen(watchers, APP, status="UP")
         within(lambda state: state["apps"][APP][own]["status"] == "UP", "its own status")
 
-    with check("after a restart that lost everything the client is there again"):
+    with check("after a restart that lost everything the client registers once"):
+        wire.take()
         server.restart()
+        life.settles(wire, APP, 1)
         seen(watchers, APP, status="UP")
         gone(watchers, "MATES")
         until(lambda: server.instances() == {APP: [own]}, "the client alone")
@@ -101,10 +116,43 @@ def main(server, watchers, start):
         before = native.ask("renewed", app=APP, id=own)
         until(lambda: native.ask("renewed", app=APP, id=own) > before, "a renewal on gRPC")
 
-    with check("stop cancels"):
+    life.outlives_its_lease(client, server, watchers, APP, wire)
+
+    with check("a client that only looks sees all and registers nothing"):
+        reader = begin(wire.url, "py-reader", should_register=False)
+        until(lambda: {app: list(held) for app, held in reader.ask("report")["apps"].items()} == {APP: [own]}, "the other")
+        native.ask("register", app="LATER", id="one")
+        until(lambda: "LATER" in reader.ask("report")["apps"], "what came later")
+        native.ask("cancel", app="LATER", id="one")
+        require(server.instances() == {APP: [own]}, server.instances())
+        reader.end()
+
+    with check("a client that only registers asks for no list"):
+        silent = begin(wire.url, "py-silent", should_discover=False)
+        seen(watchers, "PY-SILENT", status="UP")
         client.end()
         gone(watchers, APP, "CANCELLED")
+        wire.take()
+        until(lambda: life.sent(wire, "PUT", "PY-SILENT") > 1, "further heartbeats")
+        requests = wire.take()[1]
+        require(not any(path.startswith("GET") for path in requests), requests)
+        silent.end()
+        gone(watchers, "PY-SILENT", "CANCELLED")
         require(server.instances() == {}, server.instances())
 
+    # One that fetches stands still for ever where its server answers again between its heartbeat and its fetch.
+    life.is_asked_who_it_is(lambda url: begin(url, should_discover=False), APP).kill()
 
-suite("py-eureka-client 0.13.3", main)
+    with check("it reads with a name and a password, in its url or as arguments"):
+        asking = Server(HEUREKA_AUTH__USERS=life.USER)
+        name, password = asking.known
+        argued = begin(asking.base, eureka_basic_auth_user=name, eureka_basic_auth_password=password)
+        reader = begin(asking.base.replace("//", f"//{life.USER}@"), "py-reader", should_register=False)
+        for one in (argued, reader):
+            until(lambda: list(one.ask("report")["apps"]) == [APP], "the one that is registered")
+        argued.end()
+        require(asking.instances() == {}, asking.instances())
+        asking.stop()
+
+
+suite("py-eureka-client 0.13.3", main, lambda: Server(**life.UNPROTECTED))
