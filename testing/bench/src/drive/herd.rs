@@ -49,7 +49,7 @@ pub(super) fn measure(bench: &Bench) -> io::Result<Sample> {
     let layout = Layout { connections: bench.pace.single, watchers: 1, way: Way::Each };
     machine::need_files(layout.connections as u64 + OTHER_FILES)?;
     let folder = Folder::new()?;
-    let population = Population { instances: bench.pace.instances, per_app: PER_APP };
+    let population = Population::of(bench.pace.instances, PER_APP);
     let request = before(bench, &folder.0, population)?;
     let mut served = Program::Kept(folder.0.clone()).start()?;
     let measured = bench.block_on(async {

@@ -46,6 +46,7 @@ pub(super) struct Population {
     /// Full batches of them.
     pub(super) instances: usize,
     pub(super) per_app: usize,
+    pub(super) values: Values,
 }
 
 /// How a call goes out.
@@ -109,7 +110,7 @@ impl Operation {
     /// A request of each kind that there is. Those that register do it in each of these versions, one after the other:
     /// two of them say something new of each instance at each turn.
     pub(super) fn requests(self, population: Population, versions: &[usize]) -> Vec<Bytes> {
-        let Population { instances, per_app } = population;
+        let Population { instances, per_app, .. } = population;
         let all = |version| (0..instances).map(move |n| population.instance(n, version));
         let apps = || (0..instances).step_by(per_app).map(|n| instances::app(n, per_app));
         let instances = || versions.iter().copied().flat_map(all);
@@ -151,9 +152,14 @@ impl Operation {
 }
 
 impl Population {
+    /// So many of the usual ones.
+    pub(super) fn of(instances: usize, per_app: usize) -> Self {
+        Self { instances, per_app, values: Values::Shared }
+    }
+
     /// The `n`-th of them, as [`instances::instance`].
     pub(super) fn instance(self, n: usize, version: usize) -> Instance {
-        instances::placed(n % self.instances, self.per_app, Values::Shared, version)
+        instances::placed(n % self.instances, self.per_app, self.values, version)
     }
 }
 

@@ -7,7 +7,7 @@ use super::rows::Size;
 use super::{READY, Scale, registered};
 use crate::drive::rows::Unit;
 use crate::drive::sample::Sample;
-use crate::drive::{Bench, Population, Turns, h1};
+use crate::drive::{Bench, Turns, h1};
 use crate::instances::PER_APP;
 use crate::server::{Program, Served};
 
@@ -48,7 +48,7 @@ pub(super) fn measure(scale: Scale, original: &Program) -> io::Result<Fresh> {
 /// With one application alone, since all of it is in the first deltas.
 fn seen(bench: &Bench, served: &Served, scale: Scale) -> io::Result<Sample> {
     bench.block_on(h1::ready(served.address, READY))?;
-    let population = Population { instances: PER_APP.min(scale.few), per_app: PER_APP };
+    let population = super::population(PER_APP.min(scale.few));
     registered(bench, served, population)?;
     let (count, apart) = scale.cached;
     bench.block_on(poll::spread(served.address, population, count, apart))

@@ -13,7 +13,7 @@ use super::requests::{self, Operation, Population};
 use super::rows::Unit;
 use super::sample::Sample;
 use super::{Bench, DELTA, Pace, TICK, Turns, h1, in_turns, started};
-use crate::instances::PER_APP;
+use crate::instances::{PER_APP, Values};
 use crate::machine;
 use crate::report;
 use crate::server::{Peer, Program, Served, on_path};
@@ -117,8 +117,13 @@ impl Scale {
             Size::Few => self.few,
             Size::Many => self.many,
         };
-        Population { instances, per_app: PER_APP }
+        population(instances)
     }
+}
+
+/// So many instances, in applications of a hundred.
+fn population(instances: usize) -> Population {
+    Population { instances, per_app: PER_APP, values: Values::Words }
 }
 
 /// What rows are made of.
@@ -240,7 +245,7 @@ impl Both {
         if self.sides[0].skip(DELTA.0)? {
             self.bench.block_on(async { tokio::time::sleep(TICK).await });
         }
-        let changed = Population { instances: self.scale.changed, per_app: PER_APP };
+        let changed = population(self.scale.changed);
         let changes = Load::registrations(Operation::RestRegister, changed, 2 * self.changes);
         for n in 0..self.sides.len() {
             self.ask(n, |bench, side| changes.run(bench, side, Extent::Once))?;

@@ -33,7 +33,7 @@ pub(super) async fn one_by_one(
 ) -> io::Result<Sample> {
     let mut seen = Vec::new();
     for n in 0..count {
-        seen.push(after(address, &population.instance(n, VERSION)).await?);
+        seen.push(after(address, &population.instance(n, VERSION + 2 * n)).await?);
     }
     Ok(sample(seen))
 }
@@ -50,7 +50,7 @@ pub(super) async fn spread(
 ) -> io::Result<Sample> {
     let one = async |n: usize| {
         sleep(apart * n as u32).await;
-        after(address, &population.instance(n, VERSION)).await
+        after(address, &population.instance(n, VERSION + 2 * n)).await
     };
     try_join_all((0..count).map(one)).await.map(sample)
 }
@@ -67,13 +67,19 @@ async fn after(address: SocketAddr, instance: &Instance) -> io::Result<(Latencie
     let mut writer = Writer::of(Operation::RestDelta.wire(), address).await?;
     let mut reader = h1::Connection::open(address).await?;
     let poll = requests::get("/delta", false);
+    // Of no other instance: each is changed in another version.
     let sign = instance.metadata.values().last().map_or("", |value| value);
+    let mut polled = async || {
+        let mut body = Vec::new();
+        reader.call(&poll, |part| body.extend_from_slice(part)).await?;
+        io::Result::Ok(String::from_utf8_lossy(&body).contains(sign))
+    };
+    // What it polled before may be kept for it.
+    polled().await?;
     writer.write(instance).await?;
     let begun = Latencies::begin();
     for polls in 1..=POLLS.1 {
-        let mut body = Vec::new();
-        reader.call(&poll, |part| body.extend_from_slice(part)).await?;
-        if String::from_utf8_lossy(&body).contains(sign) {
+        if polled().await? {
             let mut latencies = Latencies::default();
             latencies.end(begun);
             return Ok((latencies, polls));
