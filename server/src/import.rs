@@ -14,6 +14,7 @@ mod error;
 mod facts;
 mod forms;
 mod ledger;
+mod parts;
 mod peers;
 mod placeholders;
 mod profiles;

@@ -6,6 +6,7 @@ use super::ImportError;
 use super::facts::{Facts, Said};
 use super::forms::{self, Refusal};
 use super::ledger::{Ledger, Told};
+use super::parts::{PORT, part, plain, port};
 use super::peers;
 use super::table::{self, Fate, Row};
 use crate::config::DEFAULT_PORT;
@@ -67,26 +68,6 @@ fn by_row(facts: &Facts, ledger: &mut Ledger, said: &Said, row: &Row) -> Result<
 const OPEN: &str = "the file asks for a password, what is printed serves everybody until \
                     HEUREKA_AUTH__USERS=name:password is set";
 
-/// The first of these names that is said.
-pub(super) fn first<'a>(facts: &'a Facts, names: &[&str]) -> Option<&'a Said> {
-    names.iter().find_map(|name| facts.said(name))
-}
-
-/// Whether one of these names says so; nothing when none does, or when no file says all of it.
-pub(super) fn truth(facts: &Facts, names: &[&str]) -> Result<Option<bool>, ImportError> {
-    let Some(said) = first(facts, names) else { return Ok(None) };
-    let mut aside = Ledger::default();
-    let Some(text) = aside.text(facts, said)? else { return Ok(None) };
-    aside.formed(said, forms::truth(&text))
-}
-
-/// A text for other properties to go by; nothing when it is not said, or not whole.
-pub(super) fn plain(facts: &Facts, names: &[&str]) -> Result<Option<String>, ImportError> {
-    let Some(said) = first(facts, names) else { return Ok(None) };
-    let text = Ledger::default().text(facts, said)?;
-    Ok(text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()))
-}
-
 /// Address and port: each from the file, or as they are here.
 fn listen(facts: &Facts, ledger: &mut Ledger) -> Result<(), ImportError> {
     let address = part(facts, ledger, &["server.address"], address)?;
@@ -103,21 +84,6 @@ fn listen(facts: &Facts, ledger: &mut Ledger) -> Result<(), ImportError> {
     Ok(())
 }
 
-const PORT: &[&str] = &["server.port", "eureka.port"];
-
-type Part<'a, T> = Option<(T, &'a Said)>;
-
-fn part<'a, T>(
-    facts: &'a Facts,
-    ledger: &mut Ledger,
-    names: &[&str],
-    form: fn(&str) -> Result<T, Refusal>,
-) -> Result<Part<'a, T>, ImportError> {
-    let Some(said) = first(facts, names) else { return Ok(None) };
-    let Some(text) = ledger.text(facts, said)? else { return Ok(None) };
-    Ok(ledger.formed(said, form(&text))?.map(|value| (value, said)))
-}
-
 fn address(text: &str) -> Result<IpAddr, Refusal> {
     let text = text.trim();
     if text.eq_ignore_ascii_case("localhost") {
@@ -125,18 +91,6 @@ fn address(text: &str) -> Result<IpAddr, Refusal> {
     }
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     bare.parse().map_err(|_| Refusal::NoPlace("server.listen takes an IP address, not a name".into()))
-}
-
-fn port(text: &str) -> Result<u16, Refusal> {
-    match forms::integer(text)? {
-        -1 => Err(Refusal::NoPlace("-1 turns HTTP off, which is all there is".into())),
-        port => u16::try_from(port).map_err(|_| Refusal::Unusable("expected a port between 0 and 65535")),
-    }
-}
-
-/// The port that the file gives the server, when it does.
-pub(super) fn own_port(facts: &Facts) -> Result<Option<u16>, ImportError> {
-    Ok(part(facts, &mut Ledger::default(), PORT, port)?.map(|(port, _)| port).filter(|port| *port != 0))
 }
 
 /// Spring's server waits for nobody while its count of clients at the start is not 0.

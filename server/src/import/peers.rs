@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::ImportError;
-use super::compose::{first, own_port, plain, truth};
 use super::facts::{Facts, Said};
 use super::ledger::{Ledger, Told, unusable};
+use super::parts::{first, own_port, plain, truth};
 use super::profiles::items;
 use super::statement::shown;
 use super::table::fits;
@@ -210,6 +210,9 @@ impl<'a> Found<'a> {
             ledger.left.push(Told::of(said.first(), format!("{} is this server itself", url.plain)));
             return;
         }
+        if read.is_secure {
+            return ledger.left.push(Told::of(said.first(), format!("{} {TLS}", url.server())));
+        }
         self.remark(said, own, read, url.credentials);
         if !self.urls.contains(&url.plain) {
             self.authorities.push(read.authority());
@@ -247,6 +250,7 @@ impl<'a> Found<'a> {
     }
 }
 
+const TLS: &str = "asks for TLS: name it beside tls.ca, which holds in PEM who vouches for it";
 const OTHER_PORT: &str =
     "One has this server's name and another port: Eureka takes it for itself, here it is a peer.";
 const NAMELESS: &str =
@@ -289,6 +293,10 @@ fn region(
     list: &mut Vec<String>,
 ) -> Result<(), ImportError> {
     let url = Url::parse(text.trim()).map_err(|reason| unusable(said.first(), reason))?;
+    if url.read.as_ref().is_ok_and(|read| read.is_secure) {
+        ledger.left.push(Told::of(said.first(), format!("{} {TLS}", url.server())));
+        return Ok(());
+    }
     let entry = format!("{}={}", name.trim().to_lowercase(), url.plain);
     if let Err(reason) = crate::config::RegionUrl::read(&entry) {
         ledger.left.push(Told::of(said.first(), reason));

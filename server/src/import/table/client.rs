@@ -71,7 +71,7 @@ pub(super) const ROWS: &[Row] = &[
             "eureka.client.tls.trust-store-password",
         ],
         &["eureka.eurekaServer.proxyPassword"],
-        "peers are called directly and without TLS",
+        "peers are called directly; `tls.ca` names in PEM who vouches for them",
     ),
     nothing(
         &[

@@ -212,12 +212,12 @@ pub(super) const ROWS: &[Row] = &[
     nothing(
         &["eureka.server.remote-region-trust-store"],
         &["eureka.remoteRegion.trustStoreFileName"],
-        "regions are read without TLS",
+        "a Java trust store is not read; `tls.ca` names in PEM who vouches for other servers",
     ),
     super::secret(
         &["eureka.server.remote-region-trust-store-password"],
         &["eureka.remoteRegion.trustStorePassword"],
-        "regions are read without TLS",
+        "a Java trust store is not read; `tls.ca` names in PEM who vouches for other servers",
     ),
     nothing(
         &[

@@ -37,12 +37,12 @@ pub(super) const ROWS: &[Row] = &[
     secret(
         &["server.ssl.key-store-password", "server.ssl.key-password", "server.ssl.trust-store-password"],
         &[],
-        "a Java key store is not read; end TLS in front of the server",
+        "a Java key store is not read; `tls.certificate` and `tls.key` name the same in PEM",
     ),
     nothing(
         &["server.ssl.*", "spring.ssl.*"],
         &[],
-        "a Java key store is not read; end TLS in front of the server",
+        "a Java key store is not read; `tls.certificate` and `tls.key` name the same in PEM",
     ),
     secret(&["spring.security.user.password", "security.user.password"], &[], CREDENTIALS),
     secret(&["spring.security.user.name", "security.user.name"], &[], CREDENTIALS),

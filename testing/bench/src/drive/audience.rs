@@ -223,6 +223,7 @@ async fn connect(
         };
     }
     connection.flush().await?;
+    connection.greeted().await?;
     if tongue == Tongue::Nacos {
         nacos::subscribe(&mut connection).await?;
         heard.opened();

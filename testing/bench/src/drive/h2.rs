@@ -174,6 +174,12 @@ impl Connection {
         Ok(())
     }
 
+    /// Waits until the server says something, at first its settings: it has taken the connection from the system's queue,
+    /// which drops what is more than it holds.
+    pub(super) async fn greeted(&self) -> io::Result<()> {
+        self.socket.readable().await
+    }
+
     fn take(&mut self, frame: &Frame<'_>, told: &mut impl FnMut(u32, Event<'_>)) -> io::Result<()> {
         let is_last = frame.has(frames::END_STREAM);
         match frame.kind {
