@@ -12,9 +12,9 @@ use tokio::time::{Instant, timeout_at};
 use tonic::{Request, Response};
 
 use crate::backoff::Backoff;
-use crate::clock::wall;
 use crate::error::{is_servers_fault, retry_after, stored_owner};
 use crate::servers::Servers;
+use crate::surroundings::{chance, wall};
 use crate::writer::Writer;
 use crate::{Error, Settings, Transport};
 
@@ -49,7 +49,7 @@ type Answer<R> = Result<R, tonic::Status>;
 
 impl<T: Transport> Calls<T> {
     pub(crate) fn new(settings: Settings, servers: Servers<T>) -> Self {
-        Self { servers, settings, writer: Mutex::new(Writer::new(rand::random())) }
+        Self { servers, settings, writer: Mutex::new(Writer::new(chance())) }
     }
 
     /// Registers on one server. A newer version of another writer, or one that a server made of our own, is raised
@@ -127,7 +127,7 @@ impl<T: Transport> Calls<T> {
 
     /// Before the next attempt after a failure: what `backoff` says, after what all servers asked for.
     pub(crate) fn wait(&self, backoff: &mut Backoff) -> Duration {
-        self.servers.asked() + backoff.next(rand::random())
+        self.servers.asked() + backoff.next(chance())
     }
 
     async fn cancel_raised(&self, key: &InstanceKey) -> Answer<v1::CancelResponse> {

@@ -28,8 +28,11 @@ impl Client {
     /// `http://user:password@a:8761` where servers want to know who calls: both escaped with `%`. Nothing is sent
     /// before the first call. To be called within a tokio runtime.
     ///
+    /// Over TLS, `https://a:8761`, take the feature `tls` and [`Self::connect_with`] settings that say whom to believe.
+    ///
     /// # Errors
-    /// [`Error::Address`] for whatever is not `http://[user:password@]host[:port]`, [`Error::NoServer`].
+    /// [`Error::Address`] for whatever is not `http://[user:password@]host[:port]`, [`Error::NoServer`],
+    /// [`Error::Authority`].
     pub fn connect<A: AsRef<str>>(addresses: impl IntoIterator<Item = A>) -> Result<Self, Error> {
         Self::connect_with(Settings::default(), addresses)
     }
@@ -37,19 +40,20 @@ impl Client {
     /// The same with settings of the application's own.
     ///
     /// # Errors
-    /// [`Error::Address`], [`Error::NoServer`].
+    /// [`Error::Address`], [`Error::NoServer`]; [`Error::Authority`] for an address with `https` where `settings.ca`
+    /// holds no certificate.
     pub fn connect_with<A: AsRef<str>>(
         settings: Settings,
         addresses: impl IntoIterator<Item = A>,
     ) -> Result<Self, Error> {
         let lines: Result<Vec<_>, Error> =
-            addresses.into_iter().map(|address| Line::to(address.as_ref())).collect();
+            addresses.into_iter().map(|address| Line::to(address.as_ref(), &settings.ca)).collect();
         Self::over(settings, lines?)
     }
 }
 
 impl<T: Transport> Client<T> {
-    /// A client over transports of the caller's own, one for each server: with TLS, with a layer around, or within
+    /// A client over transports of the caller's own, one for each server: with TLS of another kind, with a layer around, or within
     /// the process. To be called within a tokio runtime.
     ///
     /// # Errors

@@ -14,10 +14,13 @@ const DOMAIN: &str = "heureka";
 /// A failure.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Error {
-    /// The address of the server is not `http://host[:port]`; TLS takes a transport of the caller's own, see
-    /// [`Client::over`](crate::Client::over).
-    #[error("`{0}` is no address of a server: {wanted}", wanted = wanted(.0))]
+    /// The address of the server is not `http://host[:port]`, or `https` with the feature `tls`.
+    #[error("`{0}` is no address of a server: {wanted}", wanted = wanted(.0, cfg!(feature = "tls")))]
     Address(String),
+    /// The server at an address with `https` cannot be believed: there is no certificate in
+    /// [`Settings::ca`](crate::Settings::ca), or one that is damaged.
+    #[error("`{0}` needs certificates in PEM in Settings::ca")]
+    Authority(String),
     /// The list of servers is empty.
     #[error("no server is named")]
     NoServer,
@@ -65,6 +68,7 @@ impl Error {
             }
             Self::NoInstance(_) => true,
             Self::Address(_)
+            | Self::Authority(_)
             | Self::NoServer
             | Self::NoEndpoint(_)
             | Self::Version(_)
@@ -111,13 +115,13 @@ fn is_verdict(code: Code) -> bool {
     matches!(code, Code::Unauthenticated | Code::PermissionDenied | Code::Unimplemented)
 }
 
-/// What is wrong with an address.
-fn wanted(address: &str) -> &'static str {
+/// What is wrong with an address, in a build with TLS or without.
+pub(crate) fn wanted(address: &str, has_tls: bool) -> &'static str {
     let scheme = address.split_once("://").map_or("", |(scheme, _)| scheme);
-    if scheme.eq_ignore_ascii_case("https") {
-        "TLS is not built in yet"
-    } else {
-        "http://host:port without a path is wanted"
+    match (scheme.eq_ignore_ascii_case("https"), has_tls) {
+        (true, false) => "https takes the feature tls of heureka-client",
+        (true, true) => "https://host:port without a path is wanted",
+        (false, _) => "http://host:port without a path is wanted",
     }
 }
 

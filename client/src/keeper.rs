@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::backoff::Backoff;
 use crate::calls::{Calls, Registered, Renewed};
+use crate::surroundings::chance;
 use crate::{Error, LeaseState, Transport};
 
 /// Bound of the random wait before a registration that a server asked for, as a part of the interval.
@@ -179,7 +180,7 @@ impl<T: Transport> Keeper<T> {
     }
 
     fn healthy(&self, interval: Duration) -> Rest {
-        let early = 1.0 - EARLY * rand::random::<f64>();
+        let early = 1.0 - EARLY * chance::<f64>();
         Rest { wait: interval.max(LEASE_MIN).mul_f64(early), hurry: Hurry::AtOnce }
     }
 
@@ -191,7 +192,7 @@ impl<T: Transport> Keeper<T> {
 
     fn spread(&self) -> Duration {
         let interval = self.state.borrow().terms.renewal_interval();
-        (interval / SPREAD).min(LONGEST_SPREAD).mul_f64(rand::random())
+        (interval / SPREAD).min(LONGEST_SPREAD).mul_f64(chance())
     }
 }
 

@@ -34,7 +34,6 @@ mod backoff;
 mod cache;
 mod calls;
 mod client;
-mod clock;
 mod endpoint;
 mod error;
 mod guard;
@@ -49,6 +48,10 @@ pub mod seeded;
 mod servers;
 mod set;
 mod settings;
+#[cfg(not(feature = "simulation"))]
+mod surroundings;
+#[cfg(feature = "simulation")]
+pub mod surroundings;
 #[cfg(test)]
 mod testing;
 mod transport;

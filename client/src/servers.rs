@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::backoff::Backoff;
+use crate::surroundings::chance;
 
 /// Longest quarantine that a server may ask for.
 const LONGEST_TOLD: Duration = Duration::from_mins(5);
@@ -52,8 +53,8 @@ struct Health {
 impl<T: Clone> Servers<T> {
     /// Starts with a random one, so that a fleet with one list spreads over it. `transports` is not empty.
     pub(crate) fn new(transports: Vec<T>) -> Self {
-        let first = rand::random_range(0..transports.len().max(1));
-        Self::beginning_at(first, transports)
+        let first = chance::<u64>() % transports.len().max(1) as u64;
+        Self::beginning_at(first as usize, transports)
     }
 
     pub(crate) fn beginning_at(first: usize, transports: Vec<T>) -> Self {
@@ -73,12 +74,12 @@ impl<T: Clone> Servers<T> {
 
     /// The server did not answer, or sent us away; for so long when it said so.
     pub(crate) fn failed(&self, pick: Pick, told: Option<Duration>) {
-        self.choice().failed(pick, told, rand::random(), Instant::now());
+        self.choice().failed(pick, told, chance(), Instant::now());
     }
 
     /// The connection to the server reached its age: the next attempts go to a random one.
     pub(crate) fn draw(&self, pick: Pick) {
-        self.choice().draw(pick, rand::random(), Instant::now());
+        self.choice().draw(pick, chance(), Instant::now());
     }
 
     /// Until one of the servers that did not ask for time, or asked for the least, may be called: nothing as long as

@@ -20,6 +20,9 @@ pub struct Settings {
     pub snapshot_hold: Duration,
     /// What operators see on the server, at most 256 bytes; name and version of this crate.
     pub client_name: String,
+    /// Certificates, as PEM, of those who vouch for servers at addresses with `https`; none. Nobody else is believed,
+    /// the system's own list included. Such addresses are taken with the feature `tls` only.
+    pub ca: String,
 }
 
 impl Default for Settings {
@@ -29,6 +32,7 @@ impl Default for Settings {
             bookmark_interval: Duration::from_secs(5),
             snapshot_hold: Duration::from_mins(5),
             client_name: concat!("heureka-client/", env!("CARGO_PKG_VERSION")).to_owned(),
+            ca: String::new(),
         }
     }
 }

@@ -59,12 +59,14 @@ pub struct Line {
 impl Line {
     /// A connection that is opened by its first call, and again whenever it is lost. Pings find a dead one even when
     /// nothing is sent.
-    pub(crate) fn to(address: &str) -> Result<Self, Error> {
+    /// Over TLS a server is believed by these certificates.
+    pub(crate) fn to(address: &str, ca: &str) -> Result<Self, Error> {
         let wrong = || Error::Address(shown(address));
         let (place, user) = apart(address);
         let authorization = user.map(|user| authorization(&user).ok_or_else(wrong)).transpose()?;
-        let uri = place.parse().ok().filter(is_plain).ok_or_else(wrong)?;
-        Ok(Self { channel: lazy_channel(uri), authorization })
+        let uri = place.parse().ok().filter(is_server).ok_or_else(wrong)?;
+        let endpoint = secured(endpoint(uri), ca).ok_or_else(|| Error::Authority(shown(address)))?;
+        Ok(Self { channel: endpoint.connect_lazy(), authorization })
     }
 }
 
@@ -113,17 +115,41 @@ fn authorization(user: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
-fn lazy_channel(uri: Uri) -> Channel {
-    let endpoint = Endpoint::from(uri)
+fn endpoint(uri: Uri) -> Endpoint {
+    Endpoint::from(uri)
         .connect_timeout(CONNECT_TIMEOUT)
         .http2_keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(PING_TIMEOUT)
-        .keep_alive_while_idle(true);
-    endpoint.connect_lazy()
+        .keep_alive_while_idle(true)
 }
 
-/// Whether it is `http://host[:port]`. Anything more would be ignored, or called without the encryption it asks for.
-fn is_plain(uri: &Uri) -> bool {
+/// The same over TLS, where its address asks for that; nothing when `ca` holds nobody to believe.
+#[cfg(feature = "tls")]
+fn secured(endpoint: Endpoint, ca: &str) -> Option<Endpoint> {
+    use tonic::transport::{Certificate, ClientTlsConfig};
+
+    if endpoint.uri().scheme_str() != Some("https") {
+        return Some(endpoint);
+    }
+    if !ca.contains("-----BEGIN CERTIFICATE-----") {
+        return None;
+    }
+    let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(ca)).timeout(CONNECT_TIMEOUT);
+    // An IPv6 address has brackets in an address and none in a certificate.
+    let host = endpoint.uri().host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+    endpoint.tls_config(tls.domain_name(host)).ok()
+}
+
+/// Without the feature no address that asks for TLS comes so far.
+#[cfg(not(feature = "tls"))]
+fn secured(endpoint: Endpoint, _ca: &str) -> Option<Endpoint> {
+    Some(endpoint)
+}
+
+/// Whether it is `http://host[:port]`, or `https` where TLS is built in. Anything more would be ignored, or called
+/// without the encryption it asks for.
+fn is_server(uri: &Uri) -> bool {
+    let schemes: &[_] = if cfg!(feature = "tls") { &["http", "https"] } else { &["http"] };
     let Some(authority) = uri.authority() else {
         return false;
     };
@@ -134,7 +160,7 @@ fn is_plain(uri: &Uri) -> bool {
     };
     whole
         && is_host(host)
-        && uri.scheme_str() == Some("http")
+        && uri.scheme_str().is_some_and(|scheme| schemes.contains(&scheme))
         && matches!(uri.path(), "" | "/")
         && uri.query().is_none()
 }
@@ -153,13 +179,14 @@ fn is_host(host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::wanted;
 
     #[tokio::test]
     async fn only_a_plain_address_of_a_server_is_taken() {
         for address in
             ["http://a", "http://a:8761", "HTTP://a_b.c-d:1/", "http://127.0.0.1:80", "http://[::1]:80"]
         {
-            assert!(Line::to(address).is_ok(), "{address}");
+            assert!(Line::to(address, "").is_ok(), "{address}");
         }
         let wrong = [
             "",
@@ -181,17 +208,17 @@ mod tests {
             "http://[a]",
             "http://a:80,http://b:80",
             "ftp://a:80",
-            "https://a:80",
+            "https://a:80/eureka",
             "h2c://a",
         ];
         for address in wrong {
-            assert_eq!(Line::to(address).err(), Some(Error::Address(shown(address))));
+            assert_eq!(Line::to(address, "").err(), Some(Error::Address(shown(address))));
         }
     }
 
     #[tokio::test]
     async fn who_calls_stands_in_the_address_and_in_no_text() {
-        let line = Line::to("http://admin:p%40ss%3Aw%25rd!%C3%A9@host:8761/").unwrap();
+        let line = Line::to("http://admin:p%40ss%3Aw%25rd!%C3%A9@host:8761/", "").unwrap();
         let said = STANDARD.encode("admin:p@ss:w%rd!é");
         assert_eq!(line.authorization.as_ref().unwrap(), &format!("Basic {said}"));
         assert!(!format!("{line:?}").contains(&said));
@@ -200,9 +227,10 @@ mod tests {
             "http://:secret@h",
             "http://u:%FF@h",
             "https://u:secret@h",
+            "https://u:secret@h/x",
             "http://u:@h",
         ] {
-            let refusal = Line::to(wrong).unwrap_err().to_string();
+            let refusal = Line::to(wrong, "").unwrap_err().to_string();
             assert!(refusal.contains("://***@h") && !refusal.contains("secret"), "{refusal}");
         }
     }
@@ -214,6 +242,18 @@ mod tests {
             told("a:8761"),
             "`a:8761` is no address of a server: http://host:port without a path is wanted"
         );
-        assert_eq!(told("HTTPS://a"), "`HTTPS://a` is no address of a server: TLS is not built in yet");
+        let https = ["HTTPS://a/x", "https://a"];
+        assert!(https.iter().all(|address| wanted(address, false).contains("feature tls")));
+        assert!(https.iter().all(|address| wanted(address, true).starts_with("https://host:port")));
+    }
+
+    #[cfg(feature = "tls")]
+    #[tokio::test]
+    async fn over_tls_nobody_is_believed_without_a_certificate() {
+        for ca in ["", "nonsense", "-----BEGIN PRIVATE KEY-----"] {
+            let refusal = Line::to("https://a:8761", ca).unwrap_err();
+            assert_eq!(refusal, Error::Authority("https://a:8761".into()), "{ca}");
+        }
+        assert!(Line::to("http://a:8761", "nonsense").is_ok(), "nobody is to be believed");
     }
 }

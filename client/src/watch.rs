@@ -19,6 +19,7 @@ use crate::backoff::Backoff;
 use crate::calls::Calls;
 use crate::error::{is_servers_fault, retry_after};
 use crate::servers::Pick;
+use crate::surroundings::chance;
 use crate::view::{Next, View};
 use crate::{Error, Event, Settings, Transport, WatchOptions};
 
@@ -205,7 +206,7 @@ impl<T: Transport> Watcher<T> {
     /// told is delivered first.
     fn part(&mut self, within: Duration) {
         self.stream = None;
-        self.wait = self.backoff.next_within(within.min(LONGEST_TOLD), rand::random());
+        self.wait = self.backoff.next_within(within.min(LONGEST_TOLD), chance());
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) enum Error {
     #[error("Missing {0}")]
     Missing(&'static str),
     /// The body registers another application than the path.
-    #[error("Mismatched appName, expecting {expected} but was {actual}")]
+    #[error("Mismatched appName, expecting {expected:.256} but was {actual:.256}")]
     Mismatched {
         /// Application of the path.
         expected: String,
@@ -128,7 +128,7 @@ impl Error {
             Self::Busy => retried(status, "5"),
             Self::Syncing(_) => retried(status, "2"),
             _ if is_silent(status) => empty(status),
-            refusal => said(status, refusal.to_string()),
+            refusal => said(status, &refusal.to_string()),
         }
     }
 }
@@ -163,8 +163,9 @@ fn retried(status: StatusCode, seconds: &'static str) -> Response<Body> {
     answer
 }
 
-fn said(status: StatusCode, text: String) -> Response<Body> {
-    let mut answer = Response::new(Body::from(text));
+/// One line, whatever the caller's own words in it hold.
+fn said(status: StatusCode, text: &str) -> Response<Body> {
+    let mut answer = Response::new(Body::from(text.replace(char::is_control, "\u{fffd}")));
     *answer.status_mut() = status;
     let headers = answer.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));

@@ -116,8 +116,8 @@ fn is_utf8_or_no_charset(parameter: &str) -> bool {
 
 fn is_zero_weight(parameters: &str) -> bool {
     parameters.split(';').any(|parameter| {
-        let weight = parameter.trim().strip_prefix("q=").and_then(|weight| weight.trim().parse::<f32>().ok());
-        weight == Some(0.0)
+        let Some((name, weight)) = parameter.split_once('=') else { return false };
+        name.trim().eq_ignore_ascii_case("q") && weight.trim().parse() == Ok(0.0_f32)
     })
 }
 
@@ -187,7 +187,9 @@ mod tests {
         for yes in ["gzip", "x-gzip", "deflate, gzip;q=0.1", "GZIP", "br;q=0, gzip"] {
             assert!(accepts_gzip(&headers(&ACCEPT_ENCODING, &[yes])), "{yes}");
         }
-        for no in ["", "identity", "gzip;q=0", "gzip; q=0.0", "*", "deflate"] {
+        for no in
+            ["", "identity", "gzip;q=0", "gzip; q=0.0", "gzip ; Q = 0", "gzip;x=1;q=0.000", "*", "deflate"]
+        {
             assert!(!accepts_gzip(&headers(&ACCEPT_ENCODING, &[no])), "{no}");
         }
     }

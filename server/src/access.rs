@@ -114,14 +114,28 @@ mod tests {
         for right in right {
             assert!(admits(&access, &right), "{right}");
         }
-        let wrong: [&[u8]; 7] = [b"", b"admin", b"admin:", b"b:", b"b:22", b"b:3", b"B:2"];
+        let wrong: [&[u8]; 11] =
+            [b"", b":", b":2", b"admin", b"admin:", b"b:", b"b:22", b"b:3", b"B:2", b"b:2\0", b"b:\xff\xfe"];
         for wrong in wrong {
             assert!(!admits(&access, &basic(wrong)), "{wrong:?}");
         }
-        for wrong in ["", "Basic", "Basic ", "Basic %%%", "Yjoy", "Bearer Yjoy", "Basic Yjoy Yjoy"] {
+        for wrong in
+            ["", "Basic", "Basic ", "Basic %%%", "Yjoy", "Bearer Yjoy", "Basic Yjoy Yjoy", "Digest Yjoy"]
+        {
             assert!(!admits(&access, wrong), "{wrong}");
         }
         assert!(!access.admits(&HeaderMap::new(), false));
+        // Only the first of several counts, and only in its own header.
+        for (headers, admitted) in [
+            (["authorization: Basic Yjoy", "authorization: Basic Yjoz"], true),
+            (["authorization: Basic Yjoz", "authorization: Basic Yjoy"], false),
+            (["proxy-authorization: Basic Yjoy", "x-forwarded-for: 127.0.0.1"], false),
+        ] {
+            let named = headers.map(|header| header.split_once(": ").unwrap());
+            let pairs = named.map(|(name, said)| (name.parse().unwrap(), said.parse().unwrap()));
+            let headers: HeaderMap = pairs.into_iter().collect();
+            assert_eq!(access.admits(&headers, false), admitted, "{named:?}");
+        }
     }
 
     #[test]

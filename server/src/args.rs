@@ -44,7 +44,28 @@ pub struct Args {
     /// Print the effective configuration and exit
     #[arg(long)]
     print_config: bool,
+    /// Print the TOML for a Eureka server's application.yml or .properties and exit; may be given for each, later files win
+    #[arg(long, value_name = "FILE", conflicts_with_all = SETTINGS)]
+    import_properties: Vec<PathBuf>,
+    /// A profile that is active, in place of those that the imported files name; may be given for each
+    #[arg(long, value_name = "NAME", value_delimiter = ',', requires = "import_properties")]
+    import_profile: Vec<String>,
 }
+
+/// Flags that mean nothing where files are imported.
+const SETTINGS: [&str; 11] = [
+    "config",
+    "listen",
+    "node_id",
+    "cluster",
+    "zone",
+    "region",
+    "peer",
+    "data_dir",
+    "profile",
+    "log",
+    "print_config",
+];
 
 const AFTER: &str = "Every setting is also an environment variable HEUREKA_SECTION__KEY and a key of the file. \
                      See docs/configuration.md.";
@@ -61,6 +82,12 @@ impl Args {
     #[must_use]
     pub fn print_config(&self) -> bool {
         self.print_config
+    }
+
+    /// Files to be imported instead of a start, and the profiles that are active in them.
+    #[must_use]
+    pub fn imports(&self) -> (&[PathBuf], &[String]) {
+        (&self.import_properties, &self.import_profile)
     }
 
     /// All sources of settings, the given environment among them.

@@ -8,6 +8,7 @@ use axum::Router;
 use heureka_compat_http::Gate;
 use heureka_registry::Registry;
 use heureka_registry::replication::{self, Replicator};
+use tokio::sync::Notify;
 
 use crate::about::about;
 use crate::access::Access;
@@ -20,9 +21,10 @@ use crate::life::{Cluster, Life, Preserving, State};
 use crate::listen::{Listen, Listener};
 use crate::metrics::{Metrics, Sources};
 use crate::page::{self, Page};
-use crate::peers::{Dial, Peers};
+use crate::peers::{Dial, Peers, Ways};
 use crate::ticks::Ticks;
-use crate::{Running, StartError, World, eureka, health, persist};
+use crate::tls::{Acceptor, Connector, Tls};
+use crate::{Running, StartError, World, eureka, health, persist, tls};
 
 /// What a server holds.
 pub(crate) struct Parts {
@@ -36,6 +38,8 @@ pub(crate) struct Parts {
     life: Arc<Life>,
     preserving: Arc<Preserving>,
     stored: Arc<persist::Figures>,
+    connector: Connector,
+    certificates: Arc<tls::Figures>,
     ending: Ending,
     request: drain::Request,
 }
@@ -49,12 +53,14 @@ pub(crate) struct Surfaces {
 
 impl Parts {
     /// The parts of a server on these addresses; nothing runs yet.
-    pub(crate) fn new(config: Config, world: World, dial: Dial, addresses: &[SocketAddr]) -> Self {
+    pub(crate) fn new(config: Config, world: World, dial: Dial, addresses: &[SocketAddr], tls: &Tls) -> Self {
         let core = Arc::new(Registry::new(config.core(), world.seeds, world.clock.now()));
         let identity = identity(&config, &world);
         let replicator = Replicator::new(core.clone(), greeting(&config, &identity, addresses));
-        let peers = Peers::new(Arc::new(replicator), world.clock.clone(), &config, dial, world.seeds.shuffle);
+        let ways = Ways { dial, tls: tls.connector() };
+        let peers = Peers::new(Arc::new(replicator), world.clock.clone(), &config, ways, world.seeds.shuffle);
         let mut cluster = Cluster::of(&peers, &config.peer);
+        cluster.amiss = tls.among(cluster.amiss);
         let copied = Copied::new(&config.eureka);
         cluster.seen = copied.beside(cluster.seen);
         cluster.known = copied.among(cluster.known);
@@ -70,6 +76,8 @@ impl Parts {
             life,
             preserving: Arc::default(),
             stored: Arc::default(),
+            connector: tls.connector(),
+            certificates: tls.figures(),
             ending: Ending::default(),
             request: drain::Request::default(),
         }
@@ -111,15 +119,32 @@ impl Parts {
     }
 
     /// Answers on these listeners.
-    pub(crate) fn listen(&self, app: App, metrics: &Arc<Metrics>, listeners: Vec<impl Listener>) {
+    pub(crate) fn listen(
+        &self,
+        app: App,
+        metrics: &Arc<Metrics>,
+        tls: Option<Acceptor>,
+        listeners: Vec<impl Listener>,
+    ) {
         let Config { limits, drain, .. } = &self.config;
         let seed = self.world.seeds.shuffle;
         let (limits, drain) = (limits.clone(), drain.clone());
         let listen = Listen::new(app, limits, metrics.clone(), self.ending.clone(), drain, seed);
-        let listen = Arc::new(listen);
+        let listen = Arc::new(listen.secured(tls));
         for listener in listeners {
             tokio::spawn(listen.clone().run(listener));
         }
+    }
+
+    /// Follows the files of `[tls]` for as long as anything is accepted.
+    pub(crate) fn renew(&self, tls: Tls) {
+        let ending = self.ending.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = tls.follow() => {}
+                () = ending.asked() => {}
+            }
+        });
     }
 
     /// Lets time pass, finds the peers and follows what becomes of the server.
@@ -145,6 +170,7 @@ impl Parts {
         addresses: Vec<SocketAddr>,
         store: Option<persist::Store>,
         eureka: Eureka,
+        certificates: Arc<Notify>,
     ) -> Running {
         let Self { config, core, peers, life, ending, request, .. } = self;
         Running {
@@ -157,6 +183,7 @@ impl Parts {
             ending,
             request,
             drain: config.drain,
+            certificates,
         }
     }
 
@@ -179,6 +206,7 @@ impl Parts {
             life: self.life.clone(),
             store: self.stored.clone(),
             node: self.config.server.clone(),
+            tls: self.certificates.clone(),
         }
     }
 
@@ -238,12 +266,19 @@ impl Parts {
             ending: self.ending.clone(),
             trusted: config.resolved_peers.clone(),
             copied: self.copied.clone(),
+            tls: self.connector.clone(),
         };
-        let abroad = Abroad::new(&self.config.eureka, *seeds, clock);
+        let abroad = Abroad::new(&self.config.eureka, &self.connector, *seeds, clock);
         config.regions = abroad.readers();
         let life = self.life.clone();
         let identity = self.peers.replicator().identity();
-        config.about = about(identity, self.cluster.known.clone(), life.clone(), clock.clone());
+        config.about = about(
+            identity,
+            self.config.tls.is_served(),
+            self.cluster.known.clone(),
+            life.clone(),
+            clock.clone(),
+        );
         let gate = Gate::new(move || life.serves_readers());
         let rest = heureka_compat_http::gated(self.core.clone(), clock.clone(), config, gate);
         (rest, Eureka::start(&self.config.eureka, abroad, &deps))

@@ -14,8 +14,10 @@ pub mod config;
 mod doze;
 pub mod drain;
 pub mod eureka;
+mod files;
 mod grpc;
 mod health;
+pub mod import;
 pub mod life;
 pub mod listen;
 pub mod metrics;
@@ -24,6 +26,7 @@ pub mod peers;
 mod persist;
 pub mod telemetry;
 mod ticks;
+mod tls;
 
 use std::io;
 use std::net::SocketAddr;
@@ -33,6 +36,7 @@ use std::time::Duration;
 use axum::Router;
 use heureka_model::Clock;
 use heureka_registry::{Registry, Seeds};
+use tokio::sync::Notify;
 
 use crate::assembly::{Parts, Surfaces};
 use crate::config::{Config, DrainConfig};
@@ -42,6 +46,7 @@ use crate::life::Life;
 use crate::listen::Listener;
 use crate::peers::{Dial, Peers};
 use crate::telemetry::LineBudget;
+use crate::tls::Tls;
 
 /// What a server takes from outside instead of reaching for it.
 #[derive(Clone)]
@@ -74,6 +79,9 @@ pub enum StartError {
     /// The folder for the warm-start store cannot be used.
     #[error(transparent)]
     Store(#[from] persist::StoreError),
+    /// The files of `[tls]` cannot be used.
+    #[error(transparent)]
+    Tls(#[from] tls::TlsError),
     /// The buckets of a histogram are wrong, which only a broken build can cause.
     #[error("the metrics are ill-defined")]
     Metrics(#[from] metrics_exporter_prometheus::BuildError),
@@ -90,6 +98,7 @@ pub struct Running {
     ending: Ending,
     request: drain::Request,
     drain: DrainConfig,
+    certificates: Arc<Notify>,
 }
 
 impl Server {
@@ -117,16 +126,20 @@ impl Server {
 
     /// Starts to answer on these listeners and to let time pass.
     /// # Errors
-    /// A listener that does not know its own address; a damaged description of the native contract.
+    /// A listener that does not know its own address; certificates that cannot be used; a folder that cannot be; a
+    /// damaged description of the native contract.
     pub async fn start(self, listeners: Vec<impl Listener>) -> Result<Running, StartError> {
         let Self { config, world, routes, dial } = self;
         let addresses = listeners.iter().map(Listener::local_addr).collect::<Result<Vec<_>, _>>()?;
-        let mut parts = Parts::new(config, world, dial, &addresses);
+        let tls = Tls::open(&config.tls).await?;
+        let mut parts = Parts::new(config, world, dial, &addresses, &tls);
         let store = parts.restore().await?;
         let Surfaces { app, metrics, eureka } = parts.surfaces(routes, store.is_some()).await?;
-        parts.listen(app, &metrics, listeners);
+        parts.listen(app, &metrics, tls.acceptor(), listeners);
         parts.run(metrics);
-        Ok(parts.running(addresses, store, eureka))
+        let certificates = tls.bell();
+        parts.renew(tls);
+        Ok(parts.running(addresses, store, eureka, certificates))
     }
 }
 
@@ -159,6 +172,11 @@ impl Running {
     #[must_use]
     pub fn life(&self) -> &Arc<Life> {
         &self.life
+    }
+
+    /// Looks at the files of `[tls]` again now, and takes what they hold for whole.
+    pub fn reload_certificates(&self) {
+        self.certificates.notify_one();
     }
 
     /// Waits until an operator asks the server to leave; the time that clients get, when it was said.

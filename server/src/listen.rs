@@ -1,6 +1,6 @@
-//! The one accept loop: HTTP/1.1 and HTTP/2 with prior knowledge on one port, under limits and timeouts.
+//! The one accept loop: HTTP/1.1 and HTTP/2 on one port, plain or over TLS, under limits and timeouts.
 //!
-//! A connection says with its first bytes which protocol it speaks; it has a time for that, a time for each
+//! A connection shakes hands, where TLS is served, and says with its first bytes which protocol it speaks; it has a time for that, a time for each
 //! header, a time to rest and an age. No client can hold more than its connection: a stalled one is closed, and
 //! the loop itself never waits for any of them. An error of the system while accepting (too many open files,
 //! above all) makes it pause, not spin.
@@ -13,6 +13,7 @@ mod guarded;
 mod service;
 mod sniff;
 mod streams;
+mod wire;
 
 use std::future::Future;
 use std::io;
@@ -31,6 +32,7 @@ use crate::app::App;
 use crate::config::{DrainConfig, LimitsConfig};
 use crate::drain::Ending;
 use crate::metrics::{Closed, Metrics};
+use crate::tls::Acceptor;
 
 pub use bind::{BindError, bind, connections_max};
 
@@ -62,6 +64,8 @@ pub(crate) struct Listen {
     pub(crate) limits: LimitsConfig,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) ending: Ending,
+    /// Nothing where connections are plain.
+    tls: Option<Acceptor>,
     drain: DrainConfig,
     seats: Arc<Semaphore>,
     jitter: Mutex<SmallRng>,
@@ -84,7 +88,12 @@ impl Listen {
     ) -> Self {
         let seats = Arc::new(Semaphore::new(connections_max(&limits)));
         let jitter = Mutex::new(SmallRng::seed_from_u64(seed));
-        Self { app, limits, metrics, ending, drain, seats, jitter }
+        Self { app, limits, metrics, ending, tls: None, drain, seats, jitter }
+    }
+
+    /// Takes connections over TLS, where there is a certificate.
+    pub(crate) fn secured(self, tls: Option<Acceptor>) -> Self {
+        Self { tls, ..self }
     }
 
     /// Accepts until the server is asked to end, then gives the port back.

@@ -1,6 +1,7 @@
 //! The `heureka` binary: arguments, configuration, telemetry, run, drain.
 
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use heureka_server::args::Args;
 use heureka_server::clock::SystemClock;
 use heureka_server::config::Config;
 use heureka_server::drain::Drained;
+use heureka_server::import;
 use heureka_server::telemetry::{self, LineBudget};
 use heureka_server::{Running, Server, World, listen};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -30,6 +32,9 @@ fn main() -> ExitCode {
 }
 
 fn run(args: Args) -> anyhow::Result<()> {
+    if let (files @ [_, ..], profiles) = args.imports() {
+        return print_import(files, profiles);
+    }
     let print = args.print_config();
     let config = Config::load(&args.sources(std::env::vars_os().collect()))
         .context("the configuration cannot be used")?;
@@ -49,16 +54,32 @@ fn run(args: Args) -> anyhow::Result<()> {
     outcome
 }
 
+/// The TOML on standard output, what a person should know on standard error.
+fn print_import(files: &[PathBuf], profiles: &[String]) -> anyhow::Result<()> {
+    let import = import::import(files, profiles).context("nothing is imported")?;
+    io::stdout().write_all(import.toml.as_bytes()).context("cannot print the configuration")?;
+    for line in import.told {
+        // The configuration is printed already; nobody is left to tell when standard error is closed.
+        let _ = writeln!(io::stderr(), "heureka: {line}");
+    }
+    Ok(())
+}
+
 async fn serve(config: Config, lines: LineBudget) -> anyhow::Result<()> {
     // Before the port is open, so that no early signal goes past them.
-    let mut signals = Signals::new().context("cannot listen for signals")?;
+    let mut signals = Signals::new(config.tls.is_reloaded()).context("cannot listen for signals")?;
     let listener = listen::bind(config.server.listen)?;
     let world = World { clock: Arc::new(SystemClock::new()), seeds: seeds(), lines };
     let running = Server::new(config, world).start(vec![listener]).await.context("cannot start")?;
     announce(&running).context("cannot print the address")?;
-    let grace = tokio::select! {
-        () = signals.next() => None,
-        grace = running.asked_to_drain() => grace,
+    let grace = loop {
+        tokio::select! {
+            heard = signals.next() => match heard {
+                Heard::End => break None,
+                Heard::Reload => running.reload_certificates(),
+            },
+            grace = running.asked_to_drain() => break grace,
+        }
     };
     tracing::info!("draining");
     let drain = async {
@@ -72,7 +93,7 @@ async fn serve(config: Config, lines: LineBudget) -> anyhow::Result<()> {
             tracing::info!(clean = drained == Drained::Clean, "drained");
             Ok(())
         }
-        () = signals.next() => anyhow::bail!("a second signal cut the drain short"),
+        () = signals.end() => anyhow::bail!("a second signal cut the drain short"),
     }
 }
 
@@ -89,22 +110,43 @@ fn seeds() -> Seeds {
     Seeds { boot: rand::random_range(1..=u64::MAX), hash: rand::random(), shuffle: rand::random() }
 }
 
-/// SIGTERM and SIGINT.
+/// SIGTERM and SIGINT, and SIGHUP where there is something to read again; elsewhere that ends the process, as it does
+/// when a terminal is closed.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hangup: Option<Signal>,
+}
+
+/// What a signal asks for.
+#[derive(PartialEq, Eq)]
+enum Heard {
+    End,
+    Reload,
 }
 
 impl Signals {
-    fn new() -> io::Result<Self> {
+    fn new(reloads: bool) -> io::Result<Self> {
         let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-        Ok(Self { terminate, interrupt })
+        let hangup = reloads.then(|| signal(SignalKind::hangup())).transpose()?;
+        Ok(Self { terminate, interrupt, hangup })
     }
 
-    async fn next(&mut self) {
+    async fn next(&mut self) -> Heard {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => Heard::End,
+            _ = self.interrupt.recv() => Heard::End,
+            _ = hangup => Heard::Reload,
         }
+    }
+
+    async fn end(&mut self) {
+        while self.next().await == Heard::Reload {}
     }
 }

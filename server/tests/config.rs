@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use heureka_server::args::Args;
 use heureka_server::config::{Bytes, Config, ConfigError, LogFormat, Problem};
+use heureka_server::import;
 use tempfile::NamedTempFile;
 
 fn file(text: &str) -> NamedTempFile {
@@ -144,7 +145,11 @@ fn unusable_values_are_refused_with_key_source_and_expectation() {
         ("compat.cache_min_interval", "never", "duration"),
         ("peer.trusted", "10.0.0.0/8", "IP address"),
         ("peer.list", "b.example:many", "host:port"),
-        ("peer.list", "https://b.example:1", "TLS"),
+        ("peer.list", "https://b.example:1", "tls.ca"),
+        ("peer.list", "srvs://_heureka._tcp.example.com", "tls.ca"),
+        ("eureka.peers", "https://b.example/eureka/", "tls.ca"),
+        ("eureka.shadow", "https://b.example/eureka/", "tls.ca"),
+        ("eureka.regions", "east=grpcs://b.example:1", "tls.ca"),
         ("peer.advertise", "srv://x", "host:port"),
         ("peer.refresh", "10ms", "1s"),
         ("peer.ack_wait", "1m", "5s"),
@@ -169,6 +174,22 @@ fn unusable_values_are_refused_with_key_source_and_expectation() {
 }
 
 #[test]
+fn a_certificate_and_its_key_are_named_together() {
+    for (set, missing) in [("CERTIFICATE", "tls.key"), ("KEY", "tls.certificate")] {
+        let found = problems(None, &[(&format!("HEUREKA_TLS__{set}"), "/x.pem")], &[]);
+        let [problem] = found.as_slice() else { panic!("{found:?}") };
+        assert!(problem.key == missing && problem.message.contains("is missing"), "{problem}");
+    }
+    let key = "-----BEGIN PRIVATE KEY-----\nsecret\n-----END PRIVATE KEY-----\n";
+    let found = problems(None, &[("HEUREKA_TLS__CERTIFICATE", "/x.pem"), ("HEUREKA_TLS__KEY", key)], &[]);
+    let [problem] = found.as_slice() else { panic!("{found:?}") };
+    assert!(problem.key == "tls.key" && problem.message.contains("path"), "{problem}");
+    assert!(!problem.to_string().contains("secret"));
+    let both = [("HEUREKA_TLS__CERTIFICATE", "/x.pem"), ("HEUREKA_TLS__KEY", "/y.pem")];
+    assert!(load(None, &both, &[]).unwrap().tls.is_served());
+}
+
+#[test]
 fn all_problems_are_told_at_once() {
     let environment = [("HEUREKA_LEASE__EUREKA_DOUBLE", "yes"), ("HEUREKA_DRAIN__GRACE", "soon")];
     assert_eq!(problems(None, &environment, &["--listen", "nowhere"]).len(), 3);
@@ -189,7 +210,8 @@ fn the_printed_configuration_loads_to_the_same() {
     let environment = [
         ("HEUREKA_COMPAT__CACHE_MIN_INTERVAL", "250ms"),
         ("HEUREKA_PEER__TRUSTED", "::1,10.0.0.1"),
-        ("HEUREKA_PEER__LIST", "[::1]:1, srv://x"),
+        ("HEUREKA_PEER__LIST", "[::1]:1, srv://x, https://b.example, srvs://y"),
+        ("HEUREKA_TLS__CA", "/etc/heureka/ca.pem"),
     ];
     for config in [Config::default(), load(None, &environment, &flags).unwrap()] {
         let file = file(&config.to_toml());
@@ -199,7 +221,7 @@ fn the_printed_configuration_loads_to_the_same() {
 
 #[test]
 fn the_reference_page_is_up_to_date() {
-    compare("configuration.md", &Config::reference());
+    compare("configuration.md", &format!("{}\n{}", Config::reference(), import::reference()));
 }
 
 fn compare(page: &str, expected: &str) {

@@ -2,11 +2,16 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by them")]
 
+#[path = "support/authority.rs"]
+mod authority;
+
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Child, Command, Output, Stdio};
+
+use authority::{Authority, Files, der};
 
 fn heureka(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_heureka"));
@@ -34,7 +39,11 @@ struct Server {
 
 impl Server {
     fn start(arguments: &[&str]) -> Self {
-        let mut child = heureka(&[&["--listen", "127.0.0.1:0"], arguments].concat()).spawn().unwrap();
+        Self::spawn(heureka(&[&["--listen", "127.0.0.1:0"], arguments].concat()))
+    }
+
+    fn spawn(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let address =
@@ -166,5 +175,37 @@ fn a_process_killed_at_any_moment_starts_again_with_what_it_stored() {
         assert!(server.ask("/eureka/apps/WEB/a").starts_with("HTTP/1.1 200"));
         server.signal("KILL");
         server.child.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_hangup_has_certificates_read_again_and_ends_nothing() {
+    let authority = Authority::new();
+    let (first, second) = (authority.issue(), authority.issue());
+    let files = Files::new(&authority, &first);
+    let mut command = heureka(&["--listen", "127.0.0.1:0"]);
+    command.env("HEUREKA_TLS__CERTIFICATE", files.certificate()).env("HEUREKA_TLS__KEY", files.key());
+    let server = Server::spawn(command);
+    let shown = || {
+        let name = rustls::pki_types::ServerName::from(server.address.ip());
+        let mut client = rustls::ClientConnection::new(authority.believed(&[]), name).unwrap();
+        let mut socket = TcpStream::connect(server.address).unwrap();
+        while client.is_handshaking() {
+            client.complete_io(&mut socket).unwrap();
+        }
+        client.peer_certificates().unwrap()[0].to_vec()
+    };
+    assert_eq!(shown(), der(&first.certificate).to_vec());
+    files.write(&second);
+    server.signal("HUP");
+    while shown() != der(&second.certificate).to_vec() {}
+}
+
+#[test]
+fn half_of_a_certificate_ends_the_start_with_the_setting_that_is_missing() {
+    for (set, missing) in [("CERTIFICATE", "tls.key"), ("KEY", "tls.certificate")] {
+        let output = heureka(&[]).env(format!("HEUREKA_TLS__{set}"), "/x.pem").output().unwrap();
+        let complained = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && complained.contains(&format!("{missing} (default): is missing")));
     }
 }

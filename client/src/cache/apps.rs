@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arc_swap::ArcSwap;
 use heureka_model::{InstanceKey, Registration, Status, canonical_app};
 
+use crate::surroundings::chance;
 use crate::{Endpoint, Error, Event};
 
 /// Names an application: `"BILLING"` in the default namespace, `("blue", "BILLING")` in another. Case does not
@@ -146,7 +147,7 @@ impl Apps {
 impl App {
     fn new(instances: Vec<Arc<Registration>>) -> Self {
         let snapshot = ArcSwap::from_pointee(Snapshot::new(instances));
-        Self { snapshot, turn: AtomicUsize::new(rand::random::<u32>() as usize) }
+        Self { snapshot, turn: AtomicUsize::new(chance::<u32>() as usize) }
     }
 
     pub(super) fn all(&self) -> Arc<[Arc<Registration>]> {

@@ -17,6 +17,7 @@ use crate::backoff::Backoff;
 use crate::calls::Calls;
 use crate::error::{is_servers_fault, retry_after, status_of};
 use crate::servers::Pick;
+use crate::surroundings::chance;
 use crate::view::{Next, View};
 use crate::watch::{LONGEST_TOLD, spec};
 use crate::{Error, Transport, WatchOptions};
@@ -207,7 +208,7 @@ impl<T: Transport> Engine<T> {
     fn again(&mut self, id: SubscriptionId, within: Duration) {
         self.line.iter_mut().for_each(|line| line.unsubscribe(id));
         if let Some(member) = self.members.get_mut(&id) {
-            let wait = member.backoff.next_within(within.min(LONGEST_TOLD), rand::random());
+            let wait = member.backoff.next_within(within.min(LONGEST_TOLD), chance());
             member.due = Some(Instant::now() + wait);
         }
     }
@@ -228,7 +229,7 @@ impl<T: Transport> Engine<T> {
             return self.told.push_back((id, Err(error)));
         }
         tracing::debug!(%error, "a subscription was interrupted");
-        let wait = told.min(LONGEST_TOLD) + member.backoff.next(rand::random());
+        let wait = told.min(LONGEST_TOLD) + member.backoff.next(chance());
         member.due = Some(Instant::now() + wait);
     }
 
@@ -249,7 +250,7 @@ impl<T: Transport> Engine<T> {
     /// The next call is made after a random wait; with it all subscriptions go on from their tokens.
     fn part(&mut self, within: Duration) {
         self.lose();
-        self.ready = Instant::now() + self.backoff.next_within(within.min(LONGEST_TOLD), rand::random());
+        self.ready = Instant::now() + self.backoff.next_within(within.min(LONGEST_TOLD), chance());
     }
 
     fn lose(&mut self) {

@@ -6,8 +6,11 @@
 #![allow(unreachable_pub, clippy::allow_attributes, reason = "a test has no public side")]
 
 mod auth;
+#[path = "../../../server/tests/support/authority.rs"]
+mod authority;
 mod cache;
 mod failover;
 mod lease;
 mod support;
+mod tls;
 mod watch;

@@ -7,12 +7,13 @@ use heureka_model::{Action, Now, StatusCounts};
 use heureka_registry::{Delta, Entry, Registry};
 
 use super::Kind;
-use super::groups::{self, Group, List, Mark, Source, TooLarge};
+use super::groups::{self, Group, List, Mark, Source, TooLarge, Unit};
 use crate::wire;
 
 /// The changes of each application, oldest first.
 struct Changes<'a> {
     apps: BTreeMap<&'a str, Vec<&'a Entry>>,
+    units: Vec<Unit>,
     kind: Kind,
 }
 
@@ -44,23 +45,28 @@ impl<'a> Changes<'a> {
         for change in &delta.changes {
             apps.entry(change.app()).or_default().push(change);
         }
-        Self { apps, kind }
+        let unit = |(app, changes): (&&str, &Vec<&Entry>)| Unit {
+            app: (*app).to_owned(),
+            part: 0,
+            mark: mark(changes),
+        };
+        Self { units: apps.iter().map(unit).collect(), apps, kind }
     }
 }
 
 impl Source for Changes<'_> {
-    fn applications(&self) -> Vec<(String, Mark)> {
-        self.apps.iter().map(|(app, changes)| ((*app).to_owned(), mark(changes))).collect()
+    fn units(&self) -> &[Unit] {
+        &self.units
     }
 
     /// Without counts: the delta carries those of all instances, whether they changed or not.
-    fn encode(&self, name: &str, out: &mut Vec<u8>) -> Option<(Mark, StatusCounts)> {
+    fn encode(&self, unit: &Unit, out: &mut Vec<u8>) -> Option<(Mark, StatusCounts)> {
         let Kind { format, shape } = self.kind;
-        let mut changes = self.apps.get(name)?.clone();
+        let mut changes = self.apps.get(unit.app.as_str())?.clone();
         let mark = mark(&changes);
         removals_last(&mut changes);
         let entries = changes.iter().map(|change| (Some(change.action()), change.registration()));
-        wire::application(out, name, entries, format, shape);
+        wire::application(out, &unit.app, entries, format, shape);
         Some((mark, StatusCounts::default()))
     }
 }
@@ -69,7 +75,7 @@ impl Source for Changes<'_> {
 /// entries: its newest revision and their number tell which they are.
 fn mark(changes: &[&Entry]) -> Mark {
     let revision = changes.last().map_or(0, |change| change.revision());
-    Mark { revision, instances: changes.len() }
+    Mark::Whole { revision, instances: changes.len() }
 }
 
 /// A Java client drops an application at its last removal and then adds what follows to a new one, removed

@@ -2,6 +2,7 @@
 //! nothing in them changed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use heureka_model::{Mono, Now, StatusCounts};
 use heureka_registry::LIST_AGE_MAX;
@@ -10,7 +11,7 @@ use super::piece::{Document, Piece};
 use crate::negotiate::Format;
 use crate::wire;
 
-/// Plain bytes above which applications do not share a piece.
+/// Plain bytes above which units do not share a piece.
 const PIECE_TARGET: usize = 64 * 1024;
 /// Neighbours that together are no larger are put into one piece: half the target, so that they do not part again
 /// at the next change.
@@ -18,32 +19,52 @@ const PIECE_MERGE: usize = PIECE_TARGET / 2;
 
 /// A list of applications of which pieces are made.
 pub(crate) trait Source {
-    /// The applications by name, each with the mark of what it says now.
-    fn applications(&self) -> Vec<(String, Mark)>;
+    /// What the list is made of, by name and then by part.
+    fn units(&self) -> &[Unit];
 
-    /// Appends an application, and tells the mark of what was appended and its counts. Nothing when it is gone
-    /// since the applications were told.
-    fn encode(&self, name: &str, out: &mut Vec<u8>) -> Option<(Mark, StatusCounts)>;
+    /// Appends a unit, and tells the mark of what was appended and its counts. Nothing when it is gone since the units
+    /// were told.
+    fn encode(&self, unit: &Unit, out: &mut Vec<u8>) -> Option<(Mark, StatusCounts)>;
 }
 
-/// What an application says in a list. Within one list, equal marks mean equal content, all but renewal times and
-/// the stamps of owners, which change no revision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mark {
-    /// Revision of its last change in the list.
-    pub(crate) revision: u64,
-    /// How many of its instances are in the list.
-    pub(crate) instances: usize,
+/// An application or, of a large one, a part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unit {
+    pub(crate) app: String,
+    /// Place among the parts of the application.
+    pub(crate) part: usize,
+    pub(crate) mark: Mark,
 }
 
-/// Some applications, neighbours by name, and their encoding.
+/// What a unit says in a list. Within one list, equal marks mean equal content, all but renewal times and the stamps of
+/// owners, which change no revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// Of a whole application.
+    Whole {
+        /// Revision of its last change in the list.
+        revision: u64,
+        /// How many of its instances are in the list.
+        instances: usize,
+    },
+    /// Of a part.
+    Part {
+        /// Those of its instances, in their order.
+        revisions: Vec<u64>,
+        /// The application ends with it.
+        ends: bool,
+    },
+}
+
+/// Some units, neighbours in the list, and their encoding.
 #[derive(Debug)]
 pub(crate) struct Group {
-    apps: Vec<(String, Mark)>,
+    units: Vec<Unit>,
     counts: StatusCounts,
     /// Stands at the beginning of the list, so that no separator leads it.
     leads: bool,
-    encoded: Mono,
+    /// When it has to be encoded anew, whatever its units say.
+    due: Mono,
     piece: Arc<Piece>,
 }
 
@@ -73,9 +94,8 @@ pub(crate) fn refresh(
     max: usize,
     now: Now,
 ) -> Result<Vec<Arc<Group>>, TooLarge> {
-    let apps = source.applications();
     let mut encoder = Encoder { source, format, max, now, groups: Vec::new(), size: 0 };
-    let mut rest = apps.as_slice();
+    let mut rest = source.units();
     for (position, group) in old.iter().enumerate() {
         let end = old.get(position + 1).map_or(rest.len(), |next| next.begins_in(rest));
         let (mine, others) = rest.split_at(end);
@@ -97,9 +117,9 @@ impl List {
         Document::new(pieces)
     }
 
-    /// When the oldest of the groups was encoded; nothing when there is none.
-    pub(crate) fn oldest(&self) -> Option<Mono> {
-        self.groups.iter().map(|group| group.encoded).min()
+    /// When the first of the groups has to be encoded anew; nothing when there is none.
+    pub(crate) fn due(&self) -> Option<Mono> {
+        self.groups.iter().map(|group| group.due).min()
     }
 }
 
@@ -109,26 +129,40 @@ impl Group {
         &self.counts
     }
 
-    fn begins_in(&self, apps: &[(String, Mark)]) -> usize {
-        let first = self.apps.first().map_or("", |(name, _)| name.as_str());
-        apps.partition_point(|(name, _)| name.as_str() < first)
+    fn begins_in(&self, units: &[Unit]) -> usize {
+        let Some(first) = self.units.first() else { return 0 };
+        units.partition_point(|unit| unit.place() < first.place())
     }
 
-    fn is_current(&self, apps: &[(String, Mark)], leads: bool, now: Now) -> bool {
-        self.leads == leads && now.mono.since(self.encoded) <= LIST_AGE_MAX && self.apps == apps
+    fn is_current(&self, units: &[Unit], leads: bool, now: Now) -> bool {
+        self.leads == leads && now.mono <= self.due && self.units == units
     }
 
     fn join(&self, next: &Self) -> Self {
         let mut counts = self.counts;
         counts.merge(&next.counts);
         Self {
-            apps: [self.apps.as_slice(), next.apps.as_slice()].concat(),
+            units: [self.units.as_slice(), next.units.as_slice()].concat(),
             counts,
             leads: self.leads,
-            encoded: self.encoded.min(next.encoded),
+            due: self.due.min(next.due),
             piece: Piece::new([self.piece.plain().as_ref(), next.piece.plain()].concat()),
         }
     }
+}
+
+impl Unit {
+    fn place(&self) -> (&str, usize) {
+        (&self.app, self.part)
+    }
+}
+
+/// How long the piece at this place may be kept: at most [`LIST_AGE_MAX`], since renewals change no mark, and less by up to
+/// half of it, so that what was encoded together does not age together. The bits of the place in reverse part as many
+/// pieces as there are, few or many.
+fn age(place: usize) -> Duration {
+    let turn = (place as u8).reverse_bits();
+    LIST_AGE_MAX - LIST_AGE_MAX / 2 * u32::from(turn) / 256
 }
 
 struct Encoder<'a, S> {
@@ -141,44 +175,44 @@ struct Encoder<'a, S> {
 }
 
 impl<S: Source> Encoder<'_, S> {
-    /// Takes the next applications in name order: by `old` when it still says the same, else encoded anew.
-    fn take(&mut self, old: Option<&Arc<Group>>, apps: &[(String, Mark)]) -> Result<(), TooLarge> {
-        if apps.is_empty() {
+    /// Takes the next units: by `old` when it still says the same, else encoded anew.
+    fn take(&mut self, old: Option<&Arc<Group>>, units: &[Unit]) -> Result<(), TooLarge> {
+        if units.is_empty() {
             return Ok(());
         }
         match old {
-            Some(group) if group.is_current(apps, self.size == 0, self.now) => self.push(Arc::clone(group)),
-            _ => self.encode(apps),
+            Some(group) if group.is_current(units, self.size == 0, self.now) => self.push(Arc::clone(group)),
+            _ => self.encode(units),
         }
     }
 
-    fn encode(&mut self, apps: &[(String, Mark)]) -> Result<(), TooLarge> {
+    fn encode(&mut self, units: &[Unit]) -> Result<(), TooLarge> {
         let mut open = OpenGroup::default();
-        for (name, mark) in apps {
+        for unit in units {
             let leads = self.size == 0 && open.plain.is_empty();
-            let app = self.application(name, *mark, leads);
-            if !open.plain.is_empty() && open.plain.len() + app.plain.len() > PIECE_TARGET {
+            let next = self.unit(unit, leads);
+            if !open.plain.is_empty() && open.plain.len() + next.plain.len() > PIECE_TARGET {
                 self.close(std::mem::take(&mut open))?;
             }
-            open.append(app);
+            open.append(next);
         }
         self.close(open)
     }
 
-    fn application(&self, name: &str, mark: Mark, leads: bool) -> OpenGroup {
+    fn unit(&self, unit: &Unit, leads: bool) -> OpenGroup {
         let mut plain = if leads { Vec::new() } else { wire::separator(self.format).to_vec() };
-        match self.source.encode(name, &mut plain) {
-            Some((mark, counts)) => OpenGroup { apps: vec![(name.to_owned(), mark)], counts, plain },
-            None => OpenGroup { apps: vec![(name.to_owned(), mark)], ..OpenGroup::default() },
+        match self.source.encode(unit, &mut plain) {
+            Some((mark, counts)) => OpenGroup { units: vec![Unit { mark, ..unit.clone() }], counts, plain },
+            None => OpenGroup { units: vec![unit.clone()], ..OpenGroup::default() },
         }
     }
 
     fn close(&mut self, open: OpenGroup) -> Result<(), TooLarge> {
         self.push(Arc::new(Group {
             leads: self.size == 0,
-            apps: open.apps,
+            units: open.units,
             counts: open.counts,
-            encoded: self.now.mono,
+            due: self.now.mono.plus(age(self.groups.len())),
             piece: Piece::new(open.plain),
         }))
     }
@@ -198,17 +232,17 @@ impl<S: Source> Encoder<'_, S> {
     }
 }
 
-/// A group to which applications are still added.
+/// A group to which units are still added.
 #[derive(Default)]
 struct OpenGroup {
-    apps: Vec<(String, Mark)>,
+    units: Vec<Unit>,
     counts: StatusCounts,
     plain: Vec<u8>,
 }
 
 impl OpenGroup {
     fn append(&mut self, other: Self) {
-        self.apps.extend(other.apps);
+        self.units.extend(other.units);
         self.counts.merge(&other.counts);
         self.plain.extend_from_slice(&other.plain);
     }
@@ -229,13 +263,14 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
     use std::io::Read;
-    use std::time::Duration;
 
     type Refresh = fn(&[Arc<Group>], &Registry, Kind, usize, Now) -> Result<List, TooLarge>;
 
     const BOTH: [Refresh; 2] = [list::refresh, delta::refresh];
     const JSON: Kind = Kind { format: Format::Json, shape: Shape::Full };
     const XML: Kind = Kind { format: Format::Xml, shape: Shape::Full };
+    const COMPACT: Kind = Kind { format: Format::Json, shape: Shape::Compact };
+    const DAY: Duration = Duration::from_secs(24 * 3600);
     const NO_LIMIT: usize = usize::MAX;
     const WINDOW: Duration = Duration::from_secs(5);
 
@@ -284,6 +319,23 @@ mod tests {
         let gzip = read(list.document(format).body(true).0);
         GzDecoder::new(gzip.as_slice()).read_to_string(&mut plain).unwrap();
         plain
+    }
+
+    /// The full list encoded as a whole.
+    fn whole_list(registry: &Registry, kind: Kind, now: Now) -> String {
+        let names = registry.applications("").into_iter().map(|app| app.name);
+        let apps: Vec<_> = names.filter_map(|name| registry.application("", &name, now)).collect();
+        let counts: StatusCounts = apps.iter().flat_map(|app| &app.instances).collect();
+        let mut out = wire::open_list("1", &counts.hash_code(), kind.format);
+        for (position, app) in apps.iter().enumerate() {
+            if position > 0 {
+                out.extend_from_slice(wire::separator(kind.format));
+            }
+            let instances = app.instances.iter().map(|one| (None, one));
+            wire::application(&mut out, &app.name, instances, kind.format, kind.shape);
+        }
+        out.extend_from_slice(wire::close_list(kind.format));
+        String::from_utf8(out).unwrap()
     }
 
     /// The delta encoded as a whole.
@@ -335,7 +387,7 @@ mod tests {
             let before = refresh(&[], &registry, JSON, NO_LIMIT, at(0)).unwrap();
             assert!(before.groups.len() >= 10, "{} pieces", before.groups.len());
             let fits =
-                |group: &Arc<Group>| group.apps.len() == 1 || group.piece.plain().len() <= PIECE_TARGET;
+                |group: &Arc<Group>| group.units.len() == 1 || group.piece.plain().len() <= PIECE_TARGET;
             assert!(before.groups.iter().all(fits));
             register(&registry, "APP150", "i1", "changed", at(1));
             let after = refresh(&before.groups, &registry, JSON, NO_LIMIT, at(1)).unwrap();
@@ -380,14 +432,44 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_encoded_anew_when_their_renewal_times_have_aged() {
+    fn a_change_of_a_large_application_costs_its_part_and_no_other() {
+        let registry = filled();
+        for id in 0..1000 {
+            register(&registry, "APP150", &format!("i{id}"), "", at(0));
+        }
+        let list = |old: &[Arc<Group>], now| list::refresh(old, &registry, XML, NO_LIMIT, now).unwrap();
+        let before = list(&[], at(0));
+        register(&registry, "APP150", "i500", "changed", at(1));
+        let changed = list(&before.groups, at(1));
+        assert_eq!(renewed(&changed, &before), 1);
+        // The last takes its place.
+        cancel(&registry, "APP150", "i500", at(2));
+        let cancelled = list(&changed.groups, at(2));
+        assert_eq!(renewed(&cancelled, &changed), 2);
+        assert_eq!(gunzipped(&cancelled, Format::Xml), whole_list(&registry, XML, at(2)));
+    }
+
+    #[test]
+    fn pieces_are_encoded_anew_one_after_the_other_before_their_renewal_times_are_too_old() {
         for refresh in BOTH {
             let registry = filled();
-            let before = refresh(&[], &registry, JSON, NO_LIMIT, at(0)).unwrap();
-            let young = refresh(&before.groups, &registry, JSON, NO_LIMIT, at(30_000)).unwrap();
-            assert_eq!(renewed(&young, &before), 0);
-            let aged = refresh(&before.groups, &registry, JSON, NO_LIMIT, at(30_001)).unwrap();
-            assert_eq!(renewed(&aged, &before), before.groups.len());
+            let first = refresh(&[], &registry, JSON, NO_LIMIT, at(0)).unwrap();
+            let number = first.groups.len();
+            let (mut kept, mut due, mut since) = (first, 0, vec![0; number]);
+            for second in 1..=90 {
+                let now = at(second * 1000);
+                let next = refresh(&kept.groups, &registry, JSON, NO_LIMIT, now).unwrap();
+                assert!(renewed(&next, &kept) <= 3, "{} of {number}", renewed(&next, &kept));
+                assert!((now.mono..=now.mono.plus(LIST_AGE_MAX)).contains(&next.due().unwrap()));
+                for (place, since) in since.iter_mut().enumerate() {
+                    if !Arc::ptr_eq(&next.groups[place].piece, &kept.groups[place].piece) {
+                        (due, *since) = (due + 1, second);
+                    }
+                    assert!(second - *since <= 30);
+                }
+                kept = next;
+            }
+            assert!(due >= 3 * number && due <= 6 * number, "{due} encodings of {number} pieces");
         }
     }
 
@@ -421,15 +503,14 @@ mod tests {
         };
         let change = prop_oneof![4 => register(), 3 => Just(Some(Change::Cancel)), 1 => Just(None)];
         let passes = prop_oneof![4 => Just(0_u64), 3 => Just(1), 2 => 2_u64..8, 1 => 20_u64..40];
-        let step = (passes, 0_usize..12, 0_usize..4, change, any::<bool>()).prop_map(
-            |(passes, app, id, change, read)| Step {
-                passes,
-                app: format!("APP{app}"),
-                id: format!("i{id}"),
-                change,
-                read,
-            },
-        );
+        let app = prop_oneof![
+            5 => (0_usize..12).prop_map(|app| format!("APP{app}")),
+            2 => Just("LARGE".to_owned()),
+        ];
+        let step =
+            (passes, app, 0_usize..4, change, any::<bool>()).prop_map(|(passes, app, id, change, read)| {
+                Step { passes, app, id: format!("i{id}"), change, read }
+            });
         prop::collection::vec(step, 1..40)
     }
 
@@ -446,30 +527,38 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(48))]
+        #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn pieces_kept_over_any_history_say_what_a_fresh_encoding_says(steps in steps()) {
-            for kind in [JSON, XML] {
-                let (registry, format) = (registry(), kind.format);
-                let mut kept: [Vec<Arc<Group>>; 2] = Default::default();
-                let mut second = 0;
-                for (number, step) in steps.iter().enumerate() {
-                    pass(&registry, second, second + step.passes);
-                    second += step.passes;
-                    let now = at(second * 1000);
-                    take(step, number, &registry, now);
-                    if !step.read {
-                        continue;
-                    }
-                    let full = list::refresh(&kept[0], &registry, kind, NO_LIMIT, now).unwrap();
-                    let fresh = list::refresh(&[], &registry, kind, NO_LIMIT, now).unwrap();
-                    prop_assert_eq!(text(&full, format), text(&fresh, format));
-                    prop_assert_eq!(full.counts, registry.stats().counts);
-                    let delta = delta::refresh(&kept[1], &registry, kind, NO_LIMIT, now).unwrap();
-                    prop_assert_eq!(text(&delta, format), whole_delta(&registry, kind, now));
-                    kept = [full.groups, delta.groups];
+        fn what_is_joined_over_any_history_says_what_is_encoded_as_a_whole(
+            kind in prop::sample::select(vec![JSON, XML, COMPACT]),
+            steps in steps(),
+        ) {
+            let (registry, format) = (registry(), kind.format);
+            // Among those that come and go it is listed whole, or in two parts.
+            for number in 0..127 {
+                register_for(&registry, "LARGE", &format!("p{number}"), "", DAY, at(0));
+            }
+            let mut kept: [Vec<Arc<Group>>; 2] = Default::default();
+            let mut second = 0;
+            for (number, step) in steps.iter().enumerate() {
+                pass(&registry, second, second + step.passes);
+                second += step.passes;
+                let now = at(second * 1000);
+                take(step, number, &registry, now);
+                if !step.read {
+                    continue;
                 }
+                let full = list::refresh(&kept[0], &registry, kind, NO_LIMIT, now).unwrap();
+                let whole = whole_list(&registry, kind, now);
+                prop_assert_eq!(gunzipped(&full, format), whole.as_str());
+                prop_assert_eq!(text(&full, format), whole);
+                prop_assert_eq!(full.counts, registry.stats().counts);
+                let delta = delta::refresh(&kept[1], &registry, kind, NO_LIMIT, now).unwrap();
+                let whole = whole_delta(&registry, kind, now);
+                prop_assert_eq!(gunzipped(&delta, format), whole.as_str());
+                prop_assert_eq!(text(&delta, format), whole);
+                kept = [full.groups, delta.groups];
             }
         }
     }

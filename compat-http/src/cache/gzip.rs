@@ -1,5 +1,5 @@
 //! Gzip from parts: each is deflated on its own and ends on a byte, so parts can be put together in any order
-//! behind one header, before one trailer, as one member.
+//! behind one header, before one trailer, as one member. Many decoders read no second one.
 
 use bytes::Bytes;
 use flate2::{Compress, Compression, Crc, FlushCompress};
@@ -8,6 +8,8 @@ use flate2::{Compress, Compression, Crc, FlushCompress};
 pub(crate) const HEADER: &[u8] = &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
 /// The last block: one that ends at once.
 const LAST_BLOCK: [u8; 2] = [0x03, 0x00];
+/// Bytes behind the last part: that block, a checksum and a length.
+const TRAILER: usize = LAST_BLOCK.len() + 8;
 
 /// A deflated part and the checksum of its plain text.
 #[derive(Debug)]
@@ -20,6 +22,20 @@ pub(crate) struct Deflated {
 /// Checksum over the parts put together so far.
 #[derive(Debug, Default)]
 pub(crate) struct Sum(Crc);
+
+/// The parts as one member.
+pub(crate) fn member<'a>(parts: impl Iterator<Item = &'a Deflated> + Clone) -> Bytes {
+    let length: usize = parts.clone().map(|part| part.bytes.len()).sum();
+    let mut member = Vec::with_capacity(HEADER.len() + length + TRAILER);
+    member.extend_from_slice(HEADER);
+    let mut sum = Sum::default();
+    for part in parts {
+        member.extend_from_slice(&part.bytes);
+        sum.add(part);
+    }
+    member.extend_from_slice(&sum.trailer());
+    member.into()
+}
 
 impl Deflated {
     /// Deflates a part.
@@ -38,7 +54,7 @@ impl Sum {
 
     /// What follows the last part.
     pub(crate) fn trailer(&self) -> Bytes {
-        let mut trailer = Vec::with_capacity(10);
+        let mut trailer = Vec::with_capacity(TRAILER);
         trailer.extend_from_slice(&LAST_BLOCK);
         trailer.extend_from_slice(&self.0.sum().to_le_bytes());
         trailer.extend_from_slice(&self.0.amount().to_le_bytes());
@@ -71,18 +87,6 @@ mod tests {
     use proptest::prelude::*;
     use std::io::Read;
 
-    fn joined(parts: &[Vec<u8>]) -> Vec<u8> {
-        let mut sum = Sum::default();
-        let mut out = HEADER.to_vec();
-        for part in parts {
-            let deflated = Deflated::of(part);
-            out.extend_from_slice(&deflated.bytes);
-            sum.add(&deflated);
-        }
-        out.extend_from_slice(&sum.trailer());
-        out
-    }
-
     fn gunzipped(gzip: &[u8]) -> (Vec<u8>, usize) {
         let mut plain = Vec::new();
         let mut decoder = GzDecoder::new(gzip);
@@ -97,7 +101,8 @@ mod tests {
             repeat in 1_usize..60,
         ) {
             let parts: Vec<_> = parts.into_iter().map(|part| part.repeat(repeat)).collect();
-            let (plain, left) = gunzipped(&joined(&parts));
+            let deflated: Vec<_> = parts.iter().map(|part| Deflated::of(part)).collect();
+            let (plain, left) = gunzipped(&member(deflated.iter()));
             prop_assert_eq!(plain, parts.concat());
             prop_assert_eq!(left, 0);
         }

@@ -2,7 +2,7 @@
 //! the shortest interval that the operator allows.
 //!
 //! There is one slot per list and form. Whoever finds a slot out of date brings it up to date while others wait
-//! for that one piece of work. All slots together hold at most `cache_max_bytes`; a list that is larger alone is
+//! for that one piece of work, and then read it, whatever has changed since they asked. All slots together hold at most `cache_max_bytes`; a list that is larger alone is
 //! encoded for each reader while it is sent.
 
 mod delta;
@@ -74,6 +74,14 @@ pub(crate) struct Listed {
     pub(crate) number: u64,
 }
 
+/// What a reader waits for.
+#[derive(Clone, Copy)]
+struct Wanted {
+    /// The registry's revision when the reader came: nothing older will do.
+    head: u64,
+    gzip: bool,
+}
+
 #[derive(Default)]
 struct Slot {
     answer: RwLock<Option<Arc<Answer>>>,
@@ -88,8 +96,8 @@ struct Slot {
 struct Answer {
     document: Document,
     list: List,
-    /// When the oldest part was encoded.
-    oldest: Mono,
+    /// When the first of its parts has to be encoded anew.
+    due: Mono,
     built: Mono,
 }
 
@@ -122,7 +130,8 @@ impl Cache {
         gzip: bool,
     ) -> Result<Listed, Error> {
         let head = self.registry.head();
-        let Some(answer) = self.answer(scope, kind, gzip).await? else {
+        let wanted = Wanted { head, gzip };
+        let Some(answer) = self.answer(scope, kind, wanted).await? else {
             let source = (Arc::clone(&self.registry), Arc::clone(&self.clock));
             let body = stream::body(source, &self.budget, kind, gzip)?;
             return Ok(Listed { body, length: None, number: head });
@@ -136,30 +145,30 @@ impl Cache {
         Ok(Listed { body, length: Some(length), number })
     }
 
-    /// The answer of this moment; nothing when it is too large to be kept.
+    /// An answer that is as new as wanted; nothing when it is too large to be kept.
     async fn answer(
         self: &Arc<Self>,
         scope: Scope,
         kind: Kind,
-        gzip: bool,
+        wanted: Wanted,
     ) -> Result<Option<Arc<Answer>>, Error> {
         let slot = self.slot(scope, kind);
         slot.used.store(self.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         if slot.is_too_large(&self.registry) {
             return Ok(None);
         }
-        if let Some(answer) = self.current(slot, gzip) {
+        if let Some(answer) = self.current(slot, wanted) {
             return Ok(Some(answer));
         }
         let _turn = slot.turn.lock().await;
-        if let Some(answer) = self.current(slot, gzip) {
+        if let Some(answer) = self.current(slot, wanted) {
             return Ok(Some(answer));
         }
         if slot.is_small() {
-            return Ok(self.renewed(scope, kind, gzip));
+            return Ok(self.renewed(scope, kind, wanted));
         }
         let cache = Arc::clone(self);
-        let work = tokio::task::spawn_blocking(move || cache.renewed(scope, kind, gzip));
+        let work = tokio::task::spawn_blocking(move || cache.renewed(scope, kind, wanted));
         work.await.map_err(|_| Error::Unavailable)
     }
 
@@ -175,16 +184,16 @@ impl Cache {
         &self.slots[place]
     }
 
-    fn current(&self, slot: &Slot, gzip: bool) -> Option<Arc<Answer>> {
+    fn current(&self, slot: &Slot, wanted: Wanted) -> Option<Arc<Answer>> {
         let answer = slot.answer.read().clone()?;
-        let ready = !gzip || answer.document.is_deflated();
-        (ready && self.is_current(&answer, self.clock.now())).then_some(answer)
+        let ready = !wanted.gzip || answer.document.is_deflated();
+        (ready && self.is_current(&answer, wanted.head, self.clock.now())).then_some(answer)
     }
 
-    fn is_current(&self, answer: &Answer, now: Now) -> bool {
-        let fresh = answer.list.revision >= self.registry.head()
+    fn is_current(&self, answer: &Answer, head: u64, now: Now) -> bool {
+        let fresh = answer.list.revision >= head
             || now.mono.since(answer.built) < self.interval(answer.list.counts.total());
-        fresh && now.mono.since(answer.oldest) <= LIST_AGE_MAX
+        fresh && now.mono <= answer.due
     }
 
     fn interval(&self, instances: u32) -> Duration {
@@ -193,19 +202,19 @@ impl Cache {
     }
 
     /// Brings the slot up to date. Nothing when the list is too large.
-    fn renewed(&self, scope: Scope, kind: Kind, gzip: bool) -> Option<Arc<Answer>> {
+    fn renewed(&self, scope: Scope, kind: Kind, wanted: Wanted) -> Option<Arc<Answer>> {
         let slot = self.slot(scope, kind);
         let now = self.clock.now();
         let old = slot.answer.read().clone();
-        let answer = match old.clone().filter(|answer| self.is_current(answer, now)) {
+        let answer = match old.clone().filter(|answer| self.is_current(answer, wanted.head, now)) {
             Some(answer) => answer,
             None => match self.built(old.as_deref(), scope, kind, now) {
                 Some(answer) => Arc::new(answer),
                 None => return slot.give_up(&self.registry),
             },
         };
-        if gzip {
-            answer.document.deflate();
+        if wanted.gzip {
+            answer.document.gzip();
         }
         self.keep(slot, &answer);
         Some(answer)
@@ -219,8 +228,8 @@ impl Cache {
             Scope::Delta => delta::refresh(old, &self.registry, kind, usize::MAX, now).ok()?,
         };
         let document = list.document(kind.format);
-        let oldest = list.oldest().unwrap_or(now.mono);
-        Some(Answer { document, list, oldest, built: now.mono })
+        let due = list.due().unwrap_or_else(|| now.mono.plus(LIST_AGE_MAX));
+        Some(Answer { document, list, due, built: now.mono })
     }
 
     /// Keeps the answer if it fits, at the cost of the slots that were not used for longest.
@@ -262,5 +271,56 @@ impl Slot {
 
     fn is_small(&self) -> bool {
         self.answer.read().as_ref().is_some_and(|answer| answer.document.size() <= INLINE_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+    use heureka_model::{Instance, InstanceKey, Wall};
+    use heureka_registry::{Claim, Origin, RegisterMode, Seeds};
+
+    const KIND: Kind = Kind { format: Format::Json, shape: Shape::Full };
+    const NOW: Now = Now { mono: Mono(0), wall: Wall(1_800_000_000_000) };
+
+    struct Still;
+
+    impl Clock for Still {
+        fn now(&self) -> Now {
+            NOW
+        }
+    }
+
+    fn change(registry: &Registry, id: &str) {
+        let key = InstanceKey { namespace: String::new(), app: "A".into(), id: id.into() };
+        let mode = RegisterMode::Upsert;
+        registry.register(&Instance::new(key), Claim::Next, mode, &Origin::System, NOW).unwrap();
+    }
+
+    #[test]
+    fn who_waits_for_a_list_reads_the_next_one_whatever_changed_meanwhile() {
+        let registry = Arc::new(Registry::new(
+            heureka_registry::Config::default(),
+            Seeds { boot: 1, hash: 2, shuffle: 3 },
+            NOW,
+        ));
+        let cache =
+            Cache::new(Arc::clone(&registry), Arc::new(Still), &Config::default(), Budget::new(1 << 20));
+        let cache = Arc::new(cache);
+        let head = || registry.head();
+        let read = || Box::pin(cache.list(Scope::Full, KIND, true));
+        change(&registry, "first");
+        let turn = cache.slot(Scope::Full, KIND).turn.try_lock().unwrap();
+        let mut waiting = [read(), read()];
+        assert!(waiting.iter_mut().all(|reader| reader.now_or_never().is_none()));
+        let built = head();
+        cache.renewed(Scope::Full, KIND, Wanted { head: built, gzip: true }).unwrap();
+        change(&registry, "second");
+        drop(turn);
+        for reader in waiting {
+            assert_eq!(reader.now_or_never().unwrap().unwrap().number, built);
+        }
+        assert_eq!(read().now_or_never().unwrap().unwrap().number, head());
     }
 }

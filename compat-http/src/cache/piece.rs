@@ -10,7 +10,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-use super::gzip::{Deflated, HEADER, Sum};
+use super::gzip::{self, Deflated};
 
 /// One part of a document, deflated when the first reader asks for that.
 #[derive(Debug)]
@@ -19,9 +19,13 @@ pub(crate) struct Piece {
     deflated: OnceLock<Deflated>,
 }
 
-/// A document in pieces.
-#[derive(Debug, Default)]
-pub(crate) struct Document(Vec<Arc<Piece>>);
+/// A document in pieces, which it shares with the documents before and after it.
+#[derive(Debug)]
+pub(crate) struct Document {
+    pieces: Vec<Arc<Piece>>,
+    /// The pieces as one member of gzip, put together when the first reader asks for that.
+    gzip: OnceLock<Bytes>,
+}
 
 impl Piece {
     pub(crate) fn new(plain: impl Into<Bytes>) -> Arc<Self> {
@@ -45,47 +49,34 @@ impl Piece {
 
 impl Document {
     pub(crate) fn new(pieces: Vec<Arc<Piece>>) -> Self {
-        Self(pieces)
+        Self { pieces, gzip: OnceLock::new() }
     }
 
     /// Bytes held.
     pub(crate) fn size(&self) -> usize {
-        self.0.iter().map(|piece| piece.size()).sum()
+        let pieces: usize = self.pieces.iter().map(|piece| piece.size()).sum();
+        pieces + self.gzip.get().map_or(0, Bytes::len)
     }
 
     /// Whether a gzip body needs no more work.
     pub(crate) fn is_deflated(&self) -> bool {
-        self.0.iter().all(|piece| piece.deflated.get().is_some())
+        self.gzip.get().is_some()
     }
 
-    /// Does the work that a gzip body needs.
-    pub(crate) fn deflate(&self) {
-        for piece in &self.0 {
-            piece.deflated();
-        }
+    /// Everything as one member of gzip. The first call deflates what is new.
+    pub(crate) fn gzip(&self) -> &Bytes {
+        self.gzip.get_or_init(|| gzip::member(self.pieces.iter().map(|piece| piece.deflated())))
     }
 
     /// A body of the whole document, and its length.
     pub(crate) fn body(&self, gzip: bool) -> (Body, u64) {
-        let parts = if gzip { self.gzip_parts() } else { self.plain_parts() };
+        let parts: Vec<Bytes> = if gzip {
+            vec![self.gzip().clone()]
+        } else {
+            self.pieces.iter().map(|piece| piece.plain.clone()).collect()
+        };
         let length = parts.iter().map(|part| part.len() as u64).sum();
         (Body::new(Joined { parts: parts.into_iter(), left: length }), length)
-    }
-
-    fn plain_parts(&self) -> Vec<Bytes> {
-        self.0.iter().map(|piece| piece.plain.clone()).collect()
-    }
-
-    fn gzip_parts(&self) -> Vec<Bytes> {
-        let mut sum = Sum::default();
-        let mut parts = vec![Bytes::from_static(HEADER)];
-        for piece in &self.0 {
-            let deflated = piece.deflated();
-            sum.add(deflated);
-            parts.push(deflated.bytes.clone());
-        }
-        parts.push(sum.trailer());
-        parts
     }
 }
 

@@ -62,7 +62,7 @@ pub(super) fn renew(app: &App, parts: &Parts, name: &str, id: &str) -> Answer {
     let stamp = query::last_dirty(query).map_err(|error| not_found_first(app, key, error))?;
     let caller = app.caller(parts);
     if caller.is_peer() {
-        intake::renew(&app.registry, key, stamp, told_override(query)?, app.now())?;
+        intake::renew(&app.registry, key, stamp, told_override(query), app.now())?;
     } else {
         let beat = stamp.map_or(Beat::Plain, Beat::Stamp);
         app.registry.renew(key, beat, None, &caller.origin, app.now()).map_err(legacy)?;
@@ -71,9 +71,9 @@ pub(super) fn renew(app: &App, parts: &Parts, name: &str, id: &str) -> Answer {
 }
 
 /// A peer tells its override with a heartbeat. A bad one is none.
-fn told_override(query: &str) -> Result<Option<Status>, Error> {
-    let told = query::first(query, "overriddenstatus")?.and_then(|text| Status::from_name(&text));
-    Ok(told.filter(|status| *status != Status::Unknown))
+fn told_override(query: &str) -> Option<Status> {
+    let told = query::first(query, "overriddenstatus").ok().flatten()?;
+    Status::from_name(&told).filter(|status| *status != Status::Unknown)
 }
 
 /// Removes an instance.

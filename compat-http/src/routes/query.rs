@@ -31,7 +31,7 @@ pub(crate) fn decode<'a>(field: &str, text: &'a str) -> Result<Cow<'a, str>, Err
 /// # Errors
 /// `Invalid` when it is not UTF-8.
 pub(crate) fn first<'a>(query: &'a str, name: &str) -> Result<Option<Cow<'a, str>>, Error> {
-    match pairs(query).find(|(key, _)| *key == name) {
+    match pairs(query).find(|(key, _)| decode(name, key).is_ok_and(|key| key == name)) {
         Some((_, value)) => decode(name, value).map(Some),
         None => Ok(None),
     }

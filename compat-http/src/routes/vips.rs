@@ -49,9 +49,9 @@ async fn list(app: &App, parts: &Parts, vip: &str, addresses: Addresses) -> Answ
     Ok(answer)
 }
 
-/// Case counts. Blanks around a name of the list count for nothing.
+/// Case counts. Blanks around a name of the list count for nothing, and nothing between two commas is no name.
 fn holds(list: &str, vip: &str) -> bool {
-    list.split(',').any(|entry| entry.trim() == vip)
+    !vip.is_empty() && list.split(',').any(|entry| entry.trim() == vip)
 }
 
 /// Only what matches is read in full, one instance after the other.

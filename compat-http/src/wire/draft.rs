@@ -152,10 +152,7 @@ impl Draft {
     /// # Errors
     /// `Invalid` for what is no flag.
     pub(crate) fn set_port_enabled(&mut self, kind: PortKind, value: &Scalar<'_>) -> Result<(), Error> {
-        let enabled = value.flag(match kind {
-            PortKind::Plain => "port.@enabled",
-            PortKind::Secure => "securePort.@enabled",
-        })?;
+        let enabled = value.flag(kind.flag())?;
         self.port(kind).enabled = enabled;
         Ok(())
     }
@@ -305,6 +302,14 @@ impl PortKind {
         match self {
             Self::Plain => "port",
             Self::Secure => "securePort",
+        }
+    }
+
+    /// Name of the flag in it.
+    pub(crate) fn flag(self) -> &'static str {
+        match self {
+            Self::Plain => "port.@enabled",
+            Self::Secure => "securePort.@enabled",
         }
     }
 

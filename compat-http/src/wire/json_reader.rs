@@ -98,7 +98,7 @@ fn read_port(draft: &mut Draft, kind: PortKind, value: &RawValue) -> Result<(), 
     }
     members(value.get(), field, |name, value| match name {
         "$" => draft.set_port_number(kind, &Scalar::of(field, value)?),
-        "@enabled" | "enabled" => draft.set_port_enabled(kind, &Scalar::of(field, value)?),
+        "@enabled" | "enabled" => draft.set_port_enabled(kind, &Scalar::of(kind.flag(), value)?),
         _ => Ok(()),
     })?;
     draft.touch_port(kind);
@@ -110,7 +110,10 @@ fn read_lease(draft: &mut Draft, value: &RawValue) -> Result<(), Error> {
         return Ok(());
     }
     members(value.get(), "leaseInfo", |name, value| match name {
-        "renewalIntervalInSecs" | "durationInSecs" => draft.set_lease(name, &Scalar::of(name, value)?),
+        "renewalIntervalInSecs" | "durationInSecs" => {
+            let value = Scalar::of(name, value).map_err(|error| under(error, "leaseInfo", name))?;
+            draft.set_lease(name, &value)
+        }
         // A client may write anything here; it is no reason to refuse it.
         "registrationTimestamp" => match Scalar::of(name, value) {
             Ok(value) => draft.set_lease(name, &value).or(Ok(())),
@@ -193,7 +196,7 @@ fn finished(outcome: serde_json::Result<()>, refusal: Option<Error>, field: &str
     match (refusal, outcome) {
         (Some(refusal), _) => Err(refusal),
         (None, Err(error)) if error.is_data() => Err(Error::Body(format!("{field}: expected an object"))),
-        (None, Err(error)) => Err(Error::Body(error.to_string())),
+        (None, Err(error)) => Err(Error::Body(format!("{field}: {error}"))),
         (None, Ok(())) => Ok(()),
     }
 }

@@ -5,6 +5,7 @@
 
 use heureka_model::Metadata;
 use quick_xml::Reader;
+use quick_xml::escape::unescape;
 use quick_xml::events::{BytesRef, BytesStart, Event};
 
 use super::draft::{DataCenterDraft, Draft, PortKind};
@@ -211,7 +212,8 @@ fn attribute(tag: &BytesStart<'_>, name: &str) -> Result<Option<String>, Error> 
     for attribute in attributes.with_checks(false).take(ATTRIBUTES_MAX) {
         let attribute = attribute.map_err(|error| Error::Body(error.to_string()))?;
         if attribute.key.0 == name {
-            return Ok(Some(attribute.value.into_owned()));
+            let value = unescape(&attribute.value).map_err(|error| Error::Body(error.to_string()))?;
+            return Ok(Some(value.into_owned()));
         }
     }
     Ok(None)

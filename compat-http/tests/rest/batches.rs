@@ -275,6 +275,24 @@ async fn an_override_of_a_peer_leaves_the_owners_word_alone() {
 }
 
 #[tokio::test]
+async fn a_single_heartbeat_tells_an_override_too_and_a_bad_one_is_none() {
+    let server = Server::trusting();
+    server.register(&Draft::new("OV", "o", "UP", 100)).await;
+    for (told, shown) in [
+        ("junk", "UP"),
+        ("%ff", "UP"),
+        ("", "UP"),
+        ("down", "UP"),
+        ("OUT_OF_SERVICE", "OUT_OF_SERVICE"),
+        ("UNKNOWN", "OUT_OF_SERVICE"),
+    ] {
+        let path = format!("/eureka/apps/OV/o?lastDirtyTimestamp=100&overriddenstatus={told}");
+        server.send("PUT", &path, &[("x-netflix-discovery-replication", "true")], "").await.assert_quiet(200);
+        assert_eq!(server.status("OV", "o").await, shown, "{told}");
+    }
+}
+
+#[tokio::test]
 async fn a_heartbeat_tells_an_override_that_was_missed_but_not_one_that_just_ended_here() {
     let server = Server::trusting();
     server.register(&Draft::new("OV", "o", "UP", 100)).await;

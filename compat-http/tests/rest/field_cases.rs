@@ -13,7 +13,7 @@ const JSON: (&str, &str) = ("accept", "application/json");
 const XML: (&str, &str) = ("accept", "application/xml");
 
 /// Every read of one application in both formats answers 200.
-async fn assert_readable(server: &Server, app: &str, id: &str) {
+pub(crate) async fn assert_readable(server: &Server, app: &str, id: &str) {
     for path in [String::new(), format!("/{app}"), format!("/{app}/{id}"), "/delta".to_owned()] {
         for accept in [JSON, XML] {
             let answer = server.send("GET", &format!("/eureka/apps{path}"), &[accept], Body::empty()).await;
@@ -117,6 +117,9 @@ async fn f03_ports_are_taken_in_every_spelling_and_printed_in_one() {
         r#"{"@enabled":"true","$":8080}"#,
         r#"{"$":8080,"enabled":true}"#,
         r#"{"$":8080.0,"@enabled":"TRUE","extra":[1]}"#,
+        r#"{"$":8080}"#,
+        r#"{"\u0024":"808\u0030"}"#,
+        r#"{"$":1,"@enabled":false,"$":8080,"@enabled":1}"#,
     ];
     for port in spellings {
         let body = format!(
@@ -280,13 +283,21 @@ async fn f20_a_404_has_no_body_whatever_is_accepted_and_however_the_path_is_spel
         ("PUT", "/apps/GHOST/g1/status?value=UP"),
         ("PUT", "/apps/GHOST/g1/metadata?k=v"),
         ("DELETE", "/apps/GHOST/g1/status"),
+        ("PUT", "/apps/GHOST/g1/status?value=junk"),
+        ("PUT", "/apps/GHOST/g1/status"),
+        ("PUT", "/apps/GHOST/g1/metadata?k=%ff"),
+        ("DELETE", "/apps/GHOST/g1/status?value=junk&lastDirtyTimestamp=junk"),
         ("DELETE", "/apps/GHOST/g1"),
         ("GET", "/apps/GHOST/g1"),
+        ("HEAD", "/apps/GHOST/g1"),
         ("GET", "/apps/GHOST"),
+        ("HEAD", "/apps/GHOST"),
         ("GET", "/instances/g1"),
         ("GET", "/nothing"),
+        ("POST", "/nothing"),
+        ("OPTIONS", "/apps/GHOST/g1/nothing"),
     ];
-    for root in ["/eureka", "/eureka/v2", "/v2", "", "//eureka/"] {
+    for root in ["/eureka", "/eureka/v1", "/eureka/v2", "/v1", "/v2", "", "//eureka/"] {
         for accept in ["application/json", "*/*", "text/html", "application/xml"] {
             for (method, path) in calls {
                 let headers =
@@ -302,6 +313,7 @@ async fn f20_a_404_has_no_body_whatever_is_accepted_and_however_the_path_is_spel
 #[tokio::test]
 async fn f23_ids_with_reserved_characters_are_reached_when_encoded_once() {
     let server = Server::new();
+    let long = "x".repeat(512);
     let ids = [
         "host:app:8080",
         "svc#1.0",
@@ -317,6 +329,26 @@ async fn f23_ids_with_reserved_characters_are_reached_when_encoded_once() {
         "é",
         "a%2Fb",
         "x/status",
+        "%",
+        "%zz",
+        "%2e%2e",
+        ".",
+        "/",
+        "//",
+        "a\\b",
+        "\"<&>'",
+        "&a=b",
+        "[::1]:80",
+        "{x}|^`~*@!$()",
+        " blanks ",
+        " ",
+        ",",
+        "delta",
+        "status",
+        "metadata",
+        "e\u{301}",
+        "🚀",
+        long.as_str(),
     ];
     for id in ids {
         let encoded: String =
@@ -324,6 +356,11 @@ async fn f23_ids_with_reserved_characters_are_reached_when_encoded_once() {
         server.register(&Draft::new("IDS", id, "UP", 1)).await;
         server.beat("IDS", &encoded, "").await.assert_quiet(200);
         assert_eq!(server.instance("IDS", &encoded).await["instanceId"], id);
+        server.put(&format!("/IDS/{encoded}/status?value=DOWN")).await.assert_quiet(200);
+        server.put(&format!("/IDS/{encoded}/metadata?k=v")).await.assert_quiet(200);
+        let by_id = server.send("GET", &format!("/eureka/instances/{encoded}"), &[JSON], Body::empty()).await;
+        let told = &by_id.json()["instance"];
+        assert_eq!((&told["instanceId"], &told["metadata"]["k"]), (&json!(id), &json!("v")));
         server.delete(&format!("/IDS/{encoded}")).await.assert_quiet(200);
         server.beat("IDS", &encoded, "").await.assert_quiet(404);
     }
@@ -339,17 +376,59 @@ async fn f23_ids_with_reserved_characters_are_reached_when_encoded_once() {
 async fn f25_junk_in_a_heartbeats_query_is_refused_by_name() {
     let server = Server::new();
     server.register(&Draft::new("DT", "d1", "UP", 100)).await;
-    for (query, code) in [("?lastDirtyTimestamp=100", 200), ("?lastDirtyTimestamp=99", 200), ("", 200)] {
+    for (query, code) in [
+        ("?lastDirtyTimestamp=100", 200),
+        ("?lastDirtyTimestamp=99", 200),
+        ("", 200),
+        ("?", 200),
+        ("?&&=&a=b=c&lastDirtyTimestamp=100&", 200),
+        ("?lastDirtyTimestamp=-9223372036854775808", 200),
+        ("?lastDirtyTimestamp=0&lastDirtyTimestamp=junk", 200),
+        ("?lastDirtyTimestamp=%31%300", 200),
+        ("?lastDirtyTimestamp=9223372036854775807", 404),
+        ("?lastDirtyTimestamp=101&lastDirtyTimestamp=100", 404),
+        ("?%6castDirtyTimestamp=101", 404),
+        ("?lastdirtytimestamp=junk", 200),
+        ("?status=&overriddenstatus=junk", 200),
+        ("?status=%ff&overriddenstatus=%ff&%ff=%zz", 200),
+        ("?status=UP&status=DOWN&overriddenstatus=OUT_OF_SERVICE", 200),
+    ] {
         server.beat("DT", "d1", query).await.assert_quiet(code);
     }
-    for junk in ["abc", "", "99999999999999999999", "1.5"] {
+    for junk in [
+        "abc",
+        "",
+        "99999999999999999999",
+        "9223372036854775808",
+        "-9223372036854775809",
+        "1.5",
+        "1e2",
+        "null",
+        "100%20",
+        "%ff",
+        "&lastDirtyTimestamp=100",
+        "100;status=UP",
+    ] {
         let answer = server.beat("DT", "d1", &format!("?lastDirtyTimestamp={junk}")).await;
         assert_eq!(answer.status, 400, "{junk}");
         assert!(answer.text().starts_with("lastDirtyTimestamp: "), "{}", answer.text());
     }
     server.beat("DT", "d1", "?status=SIDEWAYS&lastDirtyTimestamp=100").await.assert_quiet(200);
-    assert_eq!(server.put("/DT/d1/status?value=SIDEWAYS").await.status, 400);
+    for junk in
+        ["value=SIDEWAYS", "value=up", "value=", "value", "value=UP%20", "Value=DOWN", "", "value=%ff"]
+    {
+        let answer = server.put(&format!("/DT/d1/status?{junk}")).await;
+        assert_eq!(answer.status, 400, "{junk}");
+        assert!(answer.text().starts_with("value: "), "{junk}: {}", answer.text());
+    }
+    for junk in ["x", "", "1.5", "9223372036854775808"] {
+        let answer = server.put(&format!("/DT/d1/status?value=DOWN&lastDirtyTimestamp={junk}")).await;
+        assert_eq!(answer.status, 400, "{junk}");
+        assert!(answer.text().starts_with("lastDirtyTimestamp: "), "{junk}: {}", answer.text());
+    }
     assert_eq!(server.status("DT", "d1").await, "UP");
+    let one = server.instance("DT", "d1").await;
+    assert_eq!((&one["overriddenStatus"], &one["lastDirtyTimestamp"]), (&json!("UNKNOWN"), &json!("100")));
 }
 
 #[tokio::test]

@@ -127,6 +127,14 @@ async fn a_member_that_cannot_be_meant_is_named() {
         (r#","vipAddress":"a\nb""#, "vipAddress: holds a control character"),
         (r#","dataCenterInfo":"Amazon""#, "dataCenterInfo: expected an object"),
         (r#","dataCenterInfo":{"name":"myown"}"#, "dataCenterInfo.name: "),
+        (r#","dataCenterInfo":{"name":"Amazon","metadata":{"a":[]}}"#, "dataCenterInfo.metadata.a: "),
+        (r#","port":{"$":1,"@enabled":[]}"#, "port.@enabled: expected a single value"),
+        (r#","securePort":{"$":1,"@enabled":"1"}"#, "securePort.@enabled: expected true or false"),
+        (r#","leaseInfo":{"durationInSecs":{}}"#, "leaseInfo.durationInSecs: expected a single value"),
+        (r#","leaseInfo":{"renewalIntervalInSecs":true}"#, "leaseInfo.renewalIntervalInSecs: "),
+        (r#","countryId":2147483648"#, "countryId: 2147483648 is outside"),
+        (r#","metadata":{"a\ud800":""}"#, "metadata: "),
+        (r#","lastDirtyTimestamp":"null""#, "lastDirtyTimestamp: expected a whole number"),
     ];
     for (member, text) in members {
         refused(&server, &[JSON], instance(member), 400, text).await;

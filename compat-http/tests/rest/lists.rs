@@ -60,6 +60,66 @@ async fn a_list_says_the_same_plain_and_compressed() {
     }
 }
 
+/// A list in one form: the text, which plain and compressed answers share, and the tag of all four.
+async fn agreed(server: &Server, path: &str, form: &[(&str, &str)]) -> (String, String) {
+    let send = async |method: &str, more: &[(&str, &str)]| {
+        let answer = server.send(method, path, &[form, more].concat(), Body::empty()).await;
+        assert_eq!(answer.status, 200);
+        answer
+    };
+    let gzip = [("accept-encoding", "gzip")];
+    let (plain, compressed) = (send("GET", &[]).await, send("GET", &gzip).await);
+    assert_eq!(gunzipped(&compressed), plain.text());
+    for (answer, head) in [(&plain, send("HEAD", &[]).await), (&compressed, send("HEAD", &gzip).await)] {
+        assert_eq!(answer.header("content-length"), Some(answer.body.len().to_string().as_str()));
+        assert!(head.body.is_empty());
+        for header in ["content-length", "content-encoding", "content-type", "etag"] {
+            assert_eq!(answer.header(header), head.header(header), "{path} {header}");
+        }
+        assert_eq!(answer.header("etag"), plain.header("etag"));
+    }
+    (plain.text().to_owned(), plain.header("etag").unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn after_every_change_every_form_agrees_on_text_length_and_tag() {
+    const FORMS: [&[(&str, &str)]; 5] = [
+        &[("accept", "application/json")],
+        &[("accept", "application/json"), ("x-eureka-accept", "compact")],
+        &[],
+        &[("x-eureka-accept", "compact")],
+        &[("accept", "application/xml"), ("x-eureka-accept", "full")],
+    ];
+    let server = filled(Config::default()).await;
+    for number in 0..200 {
+        server.register(&Draft::new("LARGE", &number.to_string(), "UP", 1)).await;
+    }
+    let mut before = vec![String::new(); FORMS.len() * 2];
+    for number in 0..40_u64 {
+        let id = (number * 37 % 200).to_string();
+        let app = if number % 3 == 0 { "LARGE".to_owned() } else { format!("APP{id}") };
+        if number % 4 == 0 {
+            server.delete(&format!("/{app}/{id}")).await;
+            server.delete(&format!("/LARGE/{id}")).await;
+        } else {
+            let extra = format!(r#","metadata":{{"turn":"{number}"}}"#);
+            server.register(&Draft::new(&app, &id, "DOWN", 2 + number).extra(&extra)).await;
+        }
+        let lists =
+            FORMS.iter().flat_map(|form| ["/eureka/apps", "/eureka/apps/delta"].map(|path| (path, form)));
+        for ((path, form), held) in lists.zip(&mut before) {
+            let (text, tag) = agreed(&server, path, form).await;
+            let turns = [format!("\"turn\":\"{number}\""), format!("<turn>{number}</turn>")];
+            let is_told = number % 4 > 0 && !form.contains(&("x-eureka-accept", "compact"));
+            assert_eq!(turns.iter().any(|turn| text.contains(turn)), is_told, "{number} {path} {form:?}");
+            assert_ne!(tag, *held);
+            let asked = [*form, &[("if-none-match", tag.as_str())]].concat();
+            server.send("GET", path, &asked, Body::empty()).await.assert_quiet(304);
+            *held = tag;
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_list_too_large_to_keep_is_streamed_and_says_the_same() {
     let kept = filled(Config::default()).await;

@@ -8,6 +8,7 @@ mod contract;
 mod deviations;
 mod differential;
 mod documents;
+mod families;
 mod field_cases;
 mod hostile;
 mod lists;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Instance, Invalid, KeyRef, Numbers, Registration, Report, Status, same_text};
+use crate::{Invalid, KeyRef, Numbers, Registration, Report, Status, same_text};
 
 /// Conditions on an instance: fields are ANDed, entries of a list are ORed, an empty list does not restrict.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -243,20 +243,6 @@ impl Selectors {
     }
 }
 
-impl Instance {
-    /// Whether the virtual address list holds `vip` exactly, as the Eureka surface asks.
-    #[must_use]
-    pub fn serves_vip(&self, vip: &str) -> bool {
-        self.vip_address.split(',').any(|entry| entry == vip)
-    }
-
-    /// Whether the secure virtual address list holds `vip` exactly.
-    #[must_use]
-    pub fn serves_secure_vip(&self, vip: &str) -> bool {
-        self.secure_vip_address.split(',').any(|entry| entry == vip)
-    }
-}
-
 fn one_of(wanted: &BTreeSet<String>, text: &str) -> bool {
     wanted.is_empty() || wanted.contains(text)
 }
@@ -276,7 +262,7 @@ fn finite(text: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{InstanceKey, LeaseTimes, Metadata, Overlay, StatusOverride, Version};
+    use crate::{Instance, InstanceKey, LeaseTimes, Metadata, Overlay, StatusOverride, Version};
 
     fn registration(change: impl FnOnce(&mut Registration)) -> Registration {
         let key = InstanceKey { namespace: String::new(), app: "GPU".into(), id: "n1".into() };

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Config;
 use super::auth::{basic, unescaped};
+use super::peer::authority;
 use super::setting::{Finding, Setting, setting};
 use super::value::{Raw, Value, secrets};
 
@@ -32,6 +33,8 @@ pub struct EurekaUrl {
     pub host: String,
     /// Port.
     pub port: u16,
+    /// It is called over TLS.
+    pub is_secure: bool,
     /// Prefix of every path, with a slash at both ends.
     pub path: String,
     /// Value of the header `Authorization`, when the address names a user.
@@ -52,29 +55,72 @@ pub struct RegionUrl {
 pub enum RegionSource {
     /// By its lists and deltas; any server of Netflix's kind, and ours.
     Lists(EurekaUrl),
-    /// By a watch of the native contract: `host:port` of a server of ours.
-    Watch(String),
+    /// By a watch of the native contract, of a server of ours.
+    Watch(WatchUrl),
 }
 
+/// Address of a server of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchUrl {
+    /// Name, or an address without brackets.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+    /// It is called over TLS.
+    pub is_secure: bool,
+}
+
+impl WatchUrl {
+    fn read(text: &str) -> Result<Self, String> {
+        let (place, is_secure) = match text.strip_prefix("grpcs://") {
+            Some(place) => (place, true),
+            None => (text.strip_prefix("grpc://").unwrap_or(text), false),
+        };
+        let (host, port) = host_and_port(place.trim_end_matches('/')).ok_or(REGION)?;
+        Ok(Self { host: host.to_owned(), port, is_secure })
+    }
+
+    /// Host and port as one text.
+    #[must_use]
+    pub fn authority(&self) -> String {
+        authority(&self.host, self.port)
+    }
+}
+
+impl fmt::Display for WatchUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", if self.is_secure { "grpcs" } else { "grpc" }, self.authority())
+    }
+}
+
+const REGION: &str =
+    "expected name=grpc://host:port or name=http://host:port/eureka/, or either over TLS with grpcs or https";
+
 impl RegionUrl {
-    /// Understands `name=grpc://host:port` and `name=http://user:password@host:port/eureka/`.
+    /// Understands `name=grpc://host:port` and `name=http://user:password@host:port/eureka/`, and `grpcs` and `https`.
     /// # Errors
     /// What was expected; never the credentials.
     pub fn read(text: &str) -> Result<Self, String> {
-        let expected = "expected name=grpc://host:port or name=http://host:port/eureka/";
-        let (name, url) = text.trim().split_once('=').ok_or(expected)?;
+        let (name, url) = text.trim().split_once('=').ok_or(REGION)?;
         let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(c);
         if name.is_empty() || !name.chars().all(is_part) {
             return Err("the name of a region holds a-z, 0-9, -, _ and .".into());
         }
-        let source = match url.strip_prefix("grpc://") {
-            Some(place) => {
-                let (host, port) = host_and_port(place.trim_end_matches('/')).ok_or(expected)?;
-                RegionSource::Watch(authority(host, port))
-            }
-            None => RegionSource::Lists(EurekaUrl::read(url)?),
+        let source = if url.starts_with("grpc://") || url.starts_with("grpcs://") {
+            RegionSource::Watch(WatchUrl::read(url)?)
+        } else {
+            RegionSource::Lists(EurekaUrl::read(url)?)
         };
         Ok(Self { name: name.to_owned(), source })
+    }
+}
+
+impl RegionSource {
+    fn is_secure(&self) -> bool {
+        match self {
+            Self::Lists(url) => url.is_secure,
+            Self::Watch(url) => url.is_secure,
+        }
     }
 }
 
@@ -83,38 +129,35 @@ impl fmt::Display for RegionSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Lists(url) => url.fmt(f),
-            Self::Watch(authority) => write!(f, "grpc://{authority}"),
+            Self::Watch(url) => url.fmt(f),
         }
     }
 }
 
-fn authority(host: &str, port: u16) -> String {
-    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
-}
-
 impl EurekaUrl {
-    /// Understands `http://user:password@host:port/eureka/`.
+    /// Understands `http://user:password@host:port/eureka/`, and `https`.
     /// # Errors
     /// What was expected; never the credentials.
     pub fn read(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        let rest = text.strip_prefix("http://").ok_or_else(|| match text.starts_with("https://") {
-            true => "asks for TLS, which this version does not have".to_owned(),
-            false => "expected http://host:port/eureka/".to_owned(),
-        })?;
+        let (rest, is_secure) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
+            (Some(rest), _) => (rest, false),
+            (_, Some(rest)) => (rest, true),
+            _ => return Err("expected http://host:port/eureka/ or https://host:port/eureka/".to_owned()),
+        };
         let (authority, path) = rest.split_once('/').unwrap_or((rest, "eureka/"));
         let (user, place) = match authority.rsplit_once('@') {
             Some((user, place)) => (Some(user), place),
             None => (None, authority),
         };
-        let (host, port) = host_and_port(place).ok_or("expected a host and a port after http://")?;
+        let (host, port) = host_and_port(place).ok_or("expected a host and a port after the scheme")?;
         let plain = |c: char| c.is_ascii_graphic() && !"?#\\\"<>".contains(c);
         if !path.chars().all(plain) {
             return Err("the path holds characters that need escaping".into());
         }
         let slash = if path.is_empty() || path.ends_with('/') { "" } else { "/" };
         let authorization = user.map(authorization).transpose()?;
-        Ok(Self { host: host.to_owned(), port, path: format!("/{path}{slash}"), authorization })
+        Ok(Self { host: host.to_owned(), port, is_secure, path: format!("/{path}{slash}"), authorization })
     }
 
     /// Host and port as a request names them.
@@ -128,7 +171,8 @@ impl EurekaUrl {
 impl fmt::Display for EurekaUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let user = if self.authorization.is_some() { "***@" } else { "" };
-        write!(f, "http://{user}{}{}", self.authority(), self.path)
+        let scheme = if self.is_secure { "https" } else { "http" };
+        write!(f, "{scheme}://{user}{}{}", self.authority(), self.path)
     }
 }
 
@@ -198,17 +242,22 @@ impl Default for EurekaConfig {
 }
 
 pub(super) const SETTINGS: &[Setting] = &[
-    setting!("eureka.peers", eureka.peers: Vec<EurekaUrl>, "Servers of Netflix's kind with which this one exchanges instances in both directions; each must list this one as its peer, too. The list of one of them is taken in before readers are served, for which `startup.peer_wait` counts. Their addresses are trusted like those of `peer.trusted`. User and password are escaped with `%` and never shown: `--print-config` prints `***` in their place."),
+    setting!("eureka.peers", eureka.peers: Vec<EurekaUrl>, "Servers of Netflix's kind with which this one exchanges instances in both directions; each must list this one as its peer, too. The list of one of them is taken in before readers are served, for which `startup.peer_wait` counts. Their addresses are trusted like those of `peer.trusted`. User and password are escaped with `%` and never shown: `--print-config` prints `***` in their place. `https` needs `tls.ca`."),
     setting!("eureka.shadow", eureka.shadow: Vec<EurekaUrl>, "Server of Netflix's kind, at most one, that is followed without writing to it; every difference is reported."),
-    setting!("eureka.regions", eureka.regions: Vec<RegionUrl>, "Servers of other regions whose instances are told to readers that name the region in `?regions=`: ours by a watch (`grpc://`), those of Netflix's kind by their lists (`http://`). Of several with one name the first that answers is followed."),
+    setting!("eureka.regions", eureka.regions: Vec<RegionUrl>, "Servers of other regions whose instances are told to readers that name the region in `?regions=`: ours by a watch (`grpc://`), those of Netflix's kind by their lists (`http://`); `grpcs://` and `https://` over TLS. Of several with one name the first that answers is followed."),
     setting!("eureka.connect_timeout", eureka.connect_timeout: Duration, "Longest time until a connection to such a server is open."),
     setting!("eureka.read_timeout", eureka.read_timeout: Duration, "Longest time without a byte of its answer."),
     setting!("eureka.check_interval", eureka.check_interval: Duration, "Time between two looks at what such a peer holds, and between two polls of a shadowed server or another region."),
 ];
 
+const UNKNOWN: &str = "needs tls.ca, the certificates by which servers that are called over TLS are known";
+
 pub(super) fn check(config: &Config) -> impl Iterator<Item = Finding> {
     let EurekaConfig { peers, shadow, connect_timeout, read_timeout, check_interval, .. } = &config.eureka;
     let timeout = |value: &Duration| (Duration::from_millis(1)..=Duration::from_mins(5)).contains(value);
+    let is_believed = |is_secure: bool| !is_secure || !config.tls.ca.is_empty();
+    let (peer, followed) = (peers.iter().any(|url| url.is_secure), shadow.iter().any(|url| url.is_secure));
+    let region = config.eureka.regions.iter().any(|one| one.source.is_secure());
     let repeated = peers.iter().enumerate().any(|(place, url)| peers[..place].contains(url));
     [
         Finding::unless(!repeated, "eureka.peers", "names a server twice"),
@@ -218,6 +267,9 @@ pub(super) fn check(config: &Config) -> impl Iterator<Item = Finding> {
             "eureka.shadow",
             "excludes eureka.peers: who shadows writes to nobody",
         ),
+        Finding::unless(is_believed(peer), "eureka.peers", UNKNOWN),
+        Finding::unless(is_believed(followed), "eureka.shadow", UNKNOWN),
+        Finding::unless(is_believed(region), "eureka.regions", UNKNOWN),
         Finding::unless(timeout(connect_timeout), "eureka.connect_timeout", "must lie between 1ms and 5m"),
         Finding::unless(timeout(read_timeout), "eureka.read_timeout", "must lie between 1ms and 5m"),
         Finding::unless(
@@ -247,6 +299,7 @@ mod tests {
             ("http://h", "http://h:8761/eureka/"),
             ("http://h/", "http://h:8761/"),
             ("http://[::1]:80/eureka/v2/", "http://[::1]:80/eureka/v2/"),
+            ("https://u:secret@h", "https://***@h:8761/eureka/"),
             (" http://10.0.0.1/eureka/ ", "http://10.0.0.1:8761/eureka/"),
         ] {
             assert_eq!(EurekaUrl::read(text).unwrap().to_string(), shown);
@@ -261,7 +314,11 @@ mod tests {
             ("us-east", "http://***@h:8761/eureka/")
         );
         let watched = RegionUrl::read("eu=grpc://[::1]:9000").unwrap();
-        assert_eq!(watched.source, RegionSource::Watch("[::1]:9000".into()));
+        assert_eq!(watched.source.to_string(), "grpc://[::1]:9000");
+        for (text, shown) in [("eu=grpcs://h", "grpcs://h:8761"), ("eu=https://h:1/", "https://h:1/")] {
+            let source = RegionUrl::read(text).unwrap().source;
+            assert!(source.is_secure() && source.to_string() == shown, "{source}");
+        }
         for text in [
             "eu=grpc://",
             "eu=grpc://h:x",
@@ -281,7 +338,8 @@ mod tests {
         for text in [
             "",
             "host:1",
-            "https://h/",
+            "ftp://h/",
+            "https://u:secret@/",
             "http://",
             "http://h:0/",
             "http://h:x/",

@@ -94,7 +94,7 @@ pub fn bytes_of(bytes: Bytes) -> usize {
 
 pub(super) const SETTINGS: &[Setting] = &[
     setting!("limits.connections", limits.connections: u32, "Open connections; further ones are closed at once. 0: the files that the process may open, minus 512 but at least half of them. A limit of files that leaves few is told by a warning at the start."),
-    setting!("limits.first_byte_timeout", limits.first_byte_timeout: Duration, "Time for a new connection to say which protocol it speaks."),
+    setting!("limits.first_byte_timeout", limits.first_byte_timeout: Duration, "Time for a new connection to say which protocol it speaks, its TLS handshake included."),
     setting!("limits.header_timeout", limits.header_timeout: Duration, "Time for the header of a request from its first byte."),
     setting!("limits.idle_timeout", limits.idle_timeout: Duration, "Time that an HTTP/1.1 connection may rest between requests, or take in nothing of an answer."),
     setting!("limits.body_timeout", limits.body_timeout: Duration, "Time without any progress after which the body of an HTTP request is given up; after this time it must also have brought 1 KiB/s on average."),

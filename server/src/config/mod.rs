@@ -16,6 +16,7 @@ mod setting;
 mod source;
 mod startup;
 mod surface;
+mod tls;
 mod value;
 
 use heureka_registry::Preservation;
@@ -23,13 +24,14 @@ use heureka_registry::Preservation;
 pub use auth::{AuthConfig, Token, User};
 pub use core::{LeaseConfig, OverridesConfig, RegistryConfig, TombstonesConfig};
 pub use error::{ConfigError, Problem};
-pub use eureka::{EurekaConfig, EurekaUrl, RegionSource, RegionUrl};
+pub use eureka::{EurekaConfig, EurekaUrl, RegionSource, RegionUrl, WatchUrl};
 pub use limits::{LimitsConfig, bytes_of};
 pub use peer::{PeerAddress, PeerConfig};
 pub use server::{DEFAULT_PORT, DrainConfig, Profile, ServerConfig};
 pub use source::{Flag, Source, Sources};
 pub use startup::StartupConfig;
 pub use surface::{CompatConfig, Interval, LogConfig, LogFormat};
+pub use tls::TlsConfig;
 pub use value::Bytes;
 
 use setting::Setting;
@@ -41,6 +43,8 @@ pub struct Config {
     pub server: ServerConfig,
     /// Who is served.
     pub auth: AuthConfig,
+    /// How connections are encrypted.
+    pub tls: TlsConfig,
     /// What one connection, request or instance may cost.
     pub limits: LimitsConfig,
     /// Leases.
@@ -102,9 +106,29 @@ impl Config {
         docs::render()
     }
 
+    /// This configuration with one more setting, as a file would say it.
+    /// # Errors
+    /// What is wrong with the value, by itself or beside the others.
+    pub(crate) fn with(&self, key: &str, value: &toml::Value) -> Result<Self, String> {
+        let setting = settings().find(|setting| setting.key == key).ok_or("is no setting")?;
+        let raw = value::Raw::from_toml(value).ok_or_else(|| format!("expects {}", setting.kind))?;
+        let mut config = self.clone();
+        (setting.write)(&mut config, &raw)?;
+        match config.findings(&[]).into_iter().next() {
+            Some(finding) => Err(finding.message),
+            None => Ok(config),
+        }
+    }
+
+    /// Keys of all settings, in the order of the reference page.
+    pub(crate) fn keys() -> impl Iterator<Item = &'static str> {
+        settings().map(|setting| setting.key)
+    }
+
     fn findings(&self, statements: &[source::Statement]) -> Vec<Problem> {
         let findings = server::check(self)
             .chain(auth::check(self))
+            .chain(tls::check(self))
             .chain(limits::check(self))
             .chain(core::check(self))
             .chain(surface::check(self))
@@ -123,6 +147,7 @@ fn settings() -> impl Iterator<Item = &'static Setting> {
     let tables = [
         server::SETTINGS,
         auth::SETTINGS,
+        tls::SETTINGS,
         startup::SETTINGS,
         limits::SETTINGS,
         core::SETTINGS,

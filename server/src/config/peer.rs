@@ -34,29 +34,62 @@ pub enum PeerAddress {
         host: String,
         /// Port.
         port: u16,
+        /// It is called over TLS.
+        is_secure: bool,
     },
     /// Every host and port that an SRV record names.
-    Srv(String),
+    Srv {
+        /// Name of the record.
+        name: String,
+        /// They are called over TLS.
+        is_secure: bool,
+    },
 }
 
 impl PeerAddress {
-    /// Understands `host`, `host:port`, `http://host:port` and `srv://name`.
+    /// Understands `host`, `host:port`, `http://host:port`, `https://host:port`, `srv://name` and `srvs://name`.
     /// # Errors
     /// What was expected.
     pub fn read(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        let expected = || format!("expected host:port, http://host:port or srv://name, got {text:?}");
-        if let Some(name) = text.strip_prefix("srv://") {
-            return if is_host(name) { Ok(Self::Srv(name.to_owned())) } else { Err(expected()) };
+        let expected = || {
+            format!(
+                "expected host:port, http://host:port, https://host:port, srv://name or srvs://name, got {text:?}"
+            )
+        };
+        for (scheme, is_secure) in [("srv://", false), ("srvs://", true)] {
+            if let Some(name) = text.strip_prefix(scheme) {
+                let srv = Self::Srv { name: name.to_owned(), is_secure };
+                return if is_host(name) { Ok(srv) } else { Err(expected()) };
+            }
         }
-        if text.starts_with("https://") {
-            return Err(format!("{text:?} asks for TLS, which this version does not have"));
-        }
-        let text = text.strip_prefix("http://").unwrap_or(text);
-        let (host, port) = host_and_port(text.strip_suffix('/').unwrap_or(text)).ok_or_else(expected)?;
+        let (rest, is_secure) = match text.strip_prefix("https://") {
+            Some(rest) => (rest, true),
+            None => (text.strip_prefix("http://").unwrap_or(text), false),
+        };
+        let (host, port) = host_and_port(rest.strip_suffix('/').unwrap_or(rest)).ok_or_else(expected)?;
         let holds = port != 0 && (host.parse::<IpAddr>().is_ok() || is_host(host));
-        if holds { Ok(Self::Host { host: host.to_owned(), port }) } else { Err(expected()) }
+        if holds { Ok(Self::Host { host: host.to_owned(), port, is_secure }) } else { Err(expected()) }
     }
+
+    /// The name that its certificate has to bear; nothing when it is called without TLS. For SRV records that is the
+    /// domain in which the service was looked for, since whoever answers for the records may name any host.
+    #[must_use]
+    pub fn certified(&self) -> Option<&str> {
+        match self {
+            Self::Host { host, is_secure, .. } => is_secure.then_some(host),
+            Self::Srv { name, is_secure } => is_secure.then(|| domain(name)),
+        }
+    }
+}
+
+/// `_heureka._tcp.example.com` without its labels for a service.
+fn domain(name: &str) -> &str {
+    let mut rest = name;
+    while let Some((_, parent)) = rest.split_once('.').filter(|(label, _)| label.starts_with('_')) {
+        rest = parent;
+    }
+    rest
 }
 
 fn host_and_port(text: &str) -> Option<(&str, u16)> {
@@ -76,6 +109,11 @@ fn host_and_port(text: &str) -> Option<(&str, u16)> {
     Some((host, port.parse().ok()?))
 }
 
+/// Host and port as one text.
+pub(super) fn authority(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
 /// Letters of host names, and the underscore of service names.
 fn is_host(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -85,16 +123,20 @@ fn is_host(text: &str) -> bool {
 impl fmt::Display for PeerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Srv(name) => write!(f, "srv://{name}"),
-            Self::Host { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Self::Host { host, port } => write!(f, "{host}:{port}"),
+            Self::Srv { name, is_secure } => {
+                write!(f, "{}://{name}", if *is_secure { "srvs" } else { "srv" })
+            }
+            Self::Host { host, port, is_secure } => {
+                let scheme = if *is_secure { "https://" } else { "" };
+                write!(f, "{scheme}{}", authority(host, *port))
+            }
         }
     }
 }
 
 /// A list: a TOML array, or items between commas.
 impl Value for Vec<PeerAddress> {
-    const KIND: &'static str = "list of `host:port`, `http://host:port` or `srv://name`";
+    const KIND: &'static str = "list of `host:port`, `https://host:port`, `srv://name` or `srvs://name`";
 
     fn parse(raw: &Raw) -> Result<Self, String> {
         raw.items()?.iter().map(|item| PeerAddress::read(item)).collect()
@@ -127,7 +169,7 @@ impl PeerConfig {
 }
 
 pub(super) const SETTINGS: &[Setting] = &[
-    setting!("peer.list", peer.list: Vec<PeerAddress>, "The other servers of the cluster; this one may stand among them. A name stands for all its addresses, `srv://name` for all hosts and ports of its SRV records. Without a port: 8761."),
+    setting!("peer.list", peer.list: Vec<PeerAddress>, "The other servers of the cluster; this one may stand among them. A name stands for all its addresses, `srv://name` for all hosts and ports of its SRV records. Without a port: 8761. With `https` and `srvs` a peer is called over TLS and has to show a certificate from `tls.ca` for the host that is named here, or for the domain of the record (`example.com` for `srvs://_heureka._tcp.example.com`)."),
     setting!("peer.file", peer.file: String, "File with one peer per line, `#` before a remark. Looked at every second; a file that cannot be read or understood leaves the peers as they were."),
     setting!("peer.advertise", peer.advertise: String, "`host:port` under which the others know this server; empty: the address they see, with the port of the listener."),
     setting!("peer.trusted", peer.trusted: Vec<IpAddr>, "Addresses whose `x-netflix-discovery-replication` header counts, beside those of `eureka.peers`. Replication streams are taken from them, too, beside those of the peers above."),
@@ -136,11 +178,17 @@ pub(super) const SETTINGS: &[Setting] = &[
 ];
 
 pub(super) fn check(config: &Config) -> impl Iterator<Item = Finding> {
-    let PeerConfig { advertise, refresh, ack_wait, .. } = &config.peer;
-    let advertised =
-        advertise.is_empty() || matches!(PeerAddress::read(advertise), Ok(PeerAddress::Host { .. }));
+    let PeerConfig { list, advertise, refresh, ack_wait, .. } = &config.peer;
+    let advertised = advertise.is_empty()
+        || matches!(PeerAddress::read(advertise), Ok(PeerAddress::Host { is_secure: false, .. }));
+    let believed = !config.tls.ca.is_empty() || list.iter().all(|peer| peer.certified().is_none());
     let refreshed = (Duration::from_secs(1)..=Duration::from_hours(24)).contains(refresh);
     [
+        Finding::unless(
+            believed,
+            "peer.list",
+            "needs tls.ca, the certificates by which https and srvs peers are known",
+        ),
         Finding::unless(advertised, "peer.advertise", "must be empty or look like host:port"),
         Finding::unless(refreshed, "peer.refresh", "must lie between 1s and 24h"),
         Finding::unless(*ack_wait <= Duration::from_secs(5), "peer.ack_wait", "must be at most 5s"),
@@ -163,6 +211,9 @@ mod tests {
             ("[::1]", "[::1]:8761"),
             ("::1", "[::1]:8761"),
             ("srv://_heureka._tcp.example.com", "srv://_heureka._tcp.example.com"),
+            ("https://b.example/", "https://b.example:8761"),
+            ("https://[::1]:99", "https://[::1]:99"),
+            ("srvs://_heureka._tcp.example.com", "srvs://_heureka._tcp.example.com"),
         ];
         for (text, shown) in table {
             let peer = PeerAddress::read(text).unwrap();
@@ -173,11 +224,37 @@ mod tests {
 
     #[test]
     fn what_is_no_peer_is_refused() {
-        for text in
-            ["", ":1", "a b:1", "a:0", "a:65536", "a:b", "http://", "ftp://a:1", "a:1/x", "srv://", "[a:1"]
-        {
+        for text in [
+            "",
+            ":1",
+            "a b:1",
+            "a:0",
+            "a:65536",
+            "a:b",
+            "http://",
+            "ftp://a:1",
+            "a:1/x",
+            "srv://",
+            "srvs://",
+            "https://",
+            "[a:1",
+        ] {
             assert!(PeerAddress::read(text).unwrap_err().contains("expected"), "{text}");
         }
-        assert!(PeerAddress::read("https://a:1").unwrap_err().contains("TLS"));
+    }
+
+    #[test]
+    fn who_is_called_over_tls_has_to_bear_its_name() {
+        let table = [
+            ("b.example:1", None),
+            ("srv://_heureka._tcp.example.com", None),
+            ("https://b.example:1", Some("b.example")),
+            ("https://[::1]:1", Some("::1")),
+            ("srvs://_heureka._tcp.example.com", Some("example.com")),
+            ("srvs://example.com", Some("example.com")),
+        ];
+        for (text, name) in table {
+            assert_eq!(PeerAddress::read(text).unwrap().certified(), name, "{text}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Requests to one server of Netflix's kind: one connection, one request at a time.
 
+use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,11 +10,12 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::config::EurekaUrl;
+use super::socket::open;
+use crate::config::{EurekaConfig, EurekaUrl};
+use crate::tls::{Alpn, Connector};
 
 /// Largest answer that is read, in bytes: the list of a large registry.
 const ANSWER_MAX: usize = 512 << 20;
@@ -21,6 +23,7 @@ const ANSWER_MAX: usize = 512 << 20;
 /// The way to one server.
 pub(super) struct Client {
     url: EurekaUrl,
+    tls: Connector,
     connect_timeout: Duration,
     read_timeout: Duration,
     connection: Option<Connection>,
@@ -39,7 +42,7 @@ pub(super) struct Reply {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CallError {
     #[error("not reached: {0}")]
-    Unreachable(std::io::Error),
+    Unreachable(io::Error),
     #[error("not reached in time")]
     ConnectTimeout,
     #[error("no answer in time")]
@@ -67,8 +70,9 @@ impl Drop for Connection {
 }
 
 impl Client {
-    pub(super) fn new(url: EurekaUrl, connect_timeout: Duration, read_timeout: Duration) -> Self {
-        Self { url, connect_timeout, read_timeout, connection: None, sent: 0 }
+    pub(super) fn new(url: EurekaUrl, tls: &Connector, config: &EurekaConfig) -> Self {
+        let EurekaConfig { connect_timeout, read_timeout, .. } = *config;
+        Self { url, tls: tls.clone(), connect_timeout, read_timeout, connection: None, sent: 0 }
     }
 
     /// Reads a document below the address.
@@ -106,12 +110,11 @@ impl Client {
     }
 
     async fn connect(&self) -> Result<Connection, CallError> {
-        let connecting = TcpStream::connect((self.url.host.as_str(), self.url.port));
-        let stream =
-            timeout(self.connect_timeout, connecting).await.map_err(|_| CallError::ConnectTimeout)?;
-        let stream = stream.map_err(CallError::Unreachable)?;
-        let _ = stream.set_nodelay(true);
-        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(CallError::Broken)?;
+        let EurekaUrl { host, port, is_secure, .. } = &self.url;
+        let opening = open((host, *port), *is_secure, Alpn::H1, &self.tls);
+        let opened = timeout(self.connect_timeout, opening).await;
+        let socket = opened.map_err(|_| CallError::ConnectTimeout)?.map_err(CallError::Unreachable)?;
+        let (sender, connection) = http1::handshake(TokioIo::new(socket)).await.map_err(CallError::Broken)?;
         // How it ends is told by the request that it was for.
         let task = tokio::spawn(async move { drop(connection.await) });
         Ok(Connection { sender, task, used: false })

@@ -8,6 +8,7 @@ mod http;
 mod peer;
 mod region;
 mod shadow;
+mod socket;
 mod watched;
 
 use std::collections::BTreeMap;
@@ -29,6 +30,7 @@ use tokio::sync::watch;
 use crate::config::{EurekaConfig, EurekaUrl, RegionSource};
 use crate::drain::Ending;
 use crate::life::{Known, Neighbours, Seen};
+use crate::tls::Connector;
 
 pub use self::health::EurekaPeer;
 use self::health::Health;
@@ -36,6 +38,7 @@ use self::http::Client;
 use self::peer::Peer;
 use self::region::{Region, Source, Way};
 use self::shadow::Shadow;
+use self::watched::Watched;
 
 /// Time between two look-ups of the peers' names.
 const RESOLVE: Duration = Duration::from_secs(30);
@@ -72,6 +75,8 @@ pub(crate) struct Deps {
     /// Where the addresses of the peers go, so that their batches are taken.
     pub(crate) trusted: PeerAddresses,
     pub(crate) copied: Copied,
+    /// Whom to believe over TLS.
+    pub(crate) tls: Connector,
 }
 
 impl Copied {
@@ -113,14 +118,14 @@ impl Copied {
 
 impl Abroad {
     /// A copy of each region that is configured, still empty.
-    pub(crate) fn new(config: &EurekaConfig, seeds: Seeds, clock: &Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(config: &EurekaConfig, tls: &Connector, seeds: Seeds, clock: &Arc<dyn Clock>) -> Self {
         let mut sources: BTreeMap<&str, Vec<Source>> = BTreeMap::new();
         for region in &config.regions {
             let way = match &region.source {
-                RegionSource::Watch(place) => Way::Watch(place.clone(), config.connect_timeout),
-                RegionSource::Lists(url) => {
-                    Way::Lists(Client::new(url.clone(), config.connect_timeout, config.read_timeout))
+                RegionSource::Watch(url) => {
+                    Way::Watch(Watched::new(url.clone(), tls.clone(), config.connect_timeout))
                 }
+                RegionSource::Lists(url) => Way::Lists(Client::new(url.clone(), tls, config)),
             };
             let health = Health::new(region.source.to_string());
             sources.entry(&region.name).or_default().push(Source { way, health });
@@ -141,7 +146,7 @@ impl Abroad {
 impl Eureka {
     /// Starts to talk to every server that is configured.
     pub(crate) fn start(config: &EurekaConfig, abroad: Abroad, deps: &Deps) -> Self {
-        let clients = |url: &EurekaUrl| Client::new(url.clone(), config.connect_timeout, config.read_timeout);
+        let clients = |url: &EurekaUrl| Client::new(url.clone(), &deps.tls, config);
         let mut peers = Vec::new();
         peers.extend(abroad.servers);
         for region in abroad.regions.into_values() {

@@ -14,7 +14,7 @@ use heureka_registry::{Config, Registry, Removals, Seeds};
 
 use super::health::Health;
 use super::http::Client;
-use super::watched;
+use super::watched::Watched;
 use crate::drain::Ending;
 
 /// So many deltas are read between two whole lists.
@@ -32,8 +32,8 @@ pub(super) struct Source {
 pub(super) enum Way {
     /// By its lists and deltas.
     Lists(Client),
-    /// By a watch: `host:port`, and the longest time until it is open.
-    Watch(String, Duration),
+    /// By a watch.
+    Watch(Watched),
 }
 
 /// A copy and the registry that holds it.
@@ -77,9 +77,7 @@ impl Region {
             let Source { way, health } = &mut self.sources[next];
             let (reason, answered) = match way {
                 Way::Lists(client) => lists(client, health, &self.core, &self.clock, self.interval).await,
-                Way::Watch(place, patience) => {
-                    watched::follow(place, *patience, health, &self.core, &self.clock).await
-                }
+                Way::Watch(watched) => watched.follow(health, &self.core, &self.clock).await,
             };
             health.failed(reason, self.clock.now());
             next = if answered { 0 } else { (next + 1) % self.sources.len() };

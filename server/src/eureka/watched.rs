@@ -10,10 +10,16 @@ use heureka_proto::v1::discovery_service_client::DiscoveryServiceClient;
 use heureka_proto::v1::watch_event::Event;
 use heureka_proto::v1::{Change, SnapshotMode, WatchRequest, WatchSpec};
 use heureka_registry::{Claim, Origin, RegisterMode, Registry, SetOverride};
+use hyper_util::rt::TokioIo;
 use tokio::time::timeout;
 use tonic::transport::Endpoint;
+use tower::service_fn;
 
 use super::health::Health;
+use super::socket::open;
+use crate::config::WatchUrl;
+use crate::peers::deepest;
+use crate::tls::{Alpn, Connector};
 
 /// A server says something at least this often.
 const BOOKMARKS: Duration = Duration::from_secs(3);
@@ -27,52 +33,69 @@ const THERE: Origin = Origin::Peer;
 /// Keys of a snapshot that is under way.
 type Snapshot = Option<HashSet<InstanceKey>>;
 
-/// Follows a server until it fails; why it did, and whether it answered before.
-pub(super) async fn follow(
-    place: &str,
+/// A server of such a region.
+pub(super) struct Watched {
+    url: WatchUrl,
+    tls: Connector,
+    /// Longest time until a connection is open.
     patience: Duration,
-    health: &Health,
-    core: &Registry,
-    clock: &Arc<dyn Clock>,
-) -> (String, bool) {
-    let mut snapshot = None;
-    let mut answered = false;
-    let mut stream = match timeout(patience * 2, open(place, patience)).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(reason)) => return (reason, false),
-        Err(_) => return ("not reached in time".into(), false),
-    };
-    loop {
-        let event = match timeout(SILENCE, stream.message()).await {
-            Ok(Ok(Some(message))) => message.event.and_then(|event| event.event),
-            Ok(Ok(None)) => return ("the watch ended".into(), answered),
-            Ok(Err(status)) => return (format!("the watch ended: {}", status.message()), answered),
-            Err(_) => return ("the watch is silent".into(), answered),
-        };
-        let now = clock.now();
-        if let Some(Event::GoAway(_)) = event {
-            return ("the server leaves".into(), answered);
-        }
-        if take(event, &mut snapshot, core, now) {
-            answered = true;
-            health.copied();
-        }
-        health.succeeded(now);
-    }
 }
 
-async fn open(
-    place: &str,
-    patience: Duration,
-) -> Result<tonic::Streaming<heureka_proto::v1::WatchResponse>, String> {
-    let endpoint = Endpoint::from_shared(format!("http://{place}")).map_err(|error| error.to_string())?;
-    let channel = endpoint.connect_timeout(patience).tcp_nodelay(true).connect().await;
-    let channel = channel.map_err(|error| format!("not reached: {error}"))?;
-    let mut client = DiscoveryServiceClient::new(channel).max_decoding_message_size(MESSAGE_MAX);
-    let spec = WatchSpec { bookmark_interval: Some(wire_duration(BOOKMARKS)), ..WatchSpec::default() };
-    let request = WatchRequest { spec: Some(spec), client_name: "region".into() };
-    let watch = client.watch(request).await.map_err(|status| format!("no watch: {}", status.message()))?;
-    Ok(watch.into_inner())
+impl Watched {
+    pub(super) fn new(url: WatchUrl, tls: Connector, patience: Duration) -> Self {
+        Self { url, tls, patience }
+    }
+
+    /// Follows the server until it fails; why it did, and whether it answered before.
+    pub(super) async fn follow(
+        &self,
+        health: &Health,
+        core: &Registry,
+        clock: &Arc<dyn Clock>,
+    ) -> (String, bool) {
+        let mut snapshot = None;
+        let mut answered = false;
+        let mut stream = match timeout(self.patience * 2, self.open()).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(reason)) => return (reason, false),
+            Err(_) => return ("not reached in time".into(), false),
+        };
+        loop {
+            let event = match timeout(SILENCE, stream.message()).await {
+                Ok(Ok(Some(message))) => message.event.and_then(|event| event.event),
+                Ok(Ok(None)) => return ("the watch ended".into(), answered),
+                Ok(Err(status)) => return (format!("the watch ended: {}", status.message()), answered),
+                Err(_) => return ("the watch is silent".into(), answered),
+            };
+            let now = clock.now();
+            if let Some(Event::GoAway(_)) = event {
+                return ("the server leaves".into(), answered);
+            }
+            if take(event, &mut snapshot, core, now) {
+                answered = true;
+                health.copied();
+            }
+            health.succeeded(now);
+        }
+    }
+
+    async fn open(&self) -> Result<tonic::Streaming<heureka_proto::v1::WatchResponse>, String> {
+        let endpoint = Endpoint::from_shared(format!("http://{}", self.url.authority()));
+        let endpoint = endpoint.map_err(|error| error.to_string())?.connect_timeout(self.patience);
+        let (url, tls) = (self.url.clone(), self.tls.clone());
+        let connector = service_fn(move |_| {
+            let (url, tls) = (url.clone(), tls.clone());
+            async move { open((&url.host, url.port), url.is_secure, Alpn::H2, &tls).await.map(TokioIo::new) }
+        });
+        let channel = endpoint.connect_with_connector(connector).await;
+        let channel = channel.map_err(|error| format!("not reached: {}", deepest(&error)))?;
+        let mut client = DiscoveryServiceClient::new(channel).max_decoding_message_size(MESSAGE_MAX);
+        let spec = WatchSpec { bookmark_interval: Some(wire_duration(BOOKMARKS)), ..WatchSpec::default() };
+        let request = WatchRequest { spec: Some(spec), client_name: "region".into() };
+        let watch =
+            client.watch(request).await.map_err(|status| format!("no watch: {}", status.message()))?;
+        Ok(watch.into_inner())
+    }
 }
 
 /// True when the copy is whole from now on.

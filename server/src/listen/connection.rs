@@ -18,12 +18,14 @@ use super::guarded::{Guarded, Turns, Waits};
 use super::service::Requests;
 use super::sniff::{Prefixed, sniff};
 use super::streams::{Begun, Streams};
+use super::wire::Wire;
 use super::{Listen, Listener, Seat};
 use crate::config::{LimitsConfig, bytes_of};
 use crate::doze::Doze;
 use crate::drain::Leaving;
 use crate::grpc;
 use crate::metrics::{Closed, Protocol};
+use crate::tls::reason;
 
 const STREAM_WINDOW: u32 = 256 << 10;
 /// Four streams' worth, so that one large request does not starve its siblings.
@@ -53,17 +55,40 @@ async fn converse<L: Listener>(listen: &Arc<Listen>, socket: L::Socket, peer: So
     if L::prepare(&socket).is_err() {
         return Closed::Error;
     }
-    let sniffed = tokio::select! {
-        sniffed = timeout(listen.limits.first_byte_timeout, sniff(socket)) => sniffed,
+    let opened = tokio::select! {
+        opened = timeout(listen.limits.first_byte_timeout, open(listen, socket, peer)) => opened,
         () = listen.ending.asked() => return Closed::Done,
     };
-    match sniffed {
+    match opened {
         Err(_) => Closed::Timeout,
-        Ok(Err(_)) => Closed::Error,
-        Ok(Ok(None)) => Closed::Done,
-        Ok(Ok(Some((Protocol::H1, socket)))) => h1(listen, socket, peer).await,
-        Ok(Ok(Some((Protocol::H2, socket)))) => h2(listen, socket, peer).await,
+        Ok(Err(reason)) => reason,
+        Ok(Ok((Protocol::H1, socket))) => h1(listen, socket, peer).await,
+        Ok(Ok((Protocol::H2, socket))) => h2(listen, socket, peer).await,
     }
+}
+
+/// Reads until it is certain what a connection speaks, after a handshake where TLS is served. Whatever was agreed upon
+/// there, the first bytes say what is spoken.
+async fn open<S>(
+    listen: &Listen,
+    socket: S,
+    peer: SocketAddr,
+) -> Result<(Protocol, Prefixed<Wire<S>>), Closed>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let wire = match &listen.tls {
+        None => Wire::Plain(socket),
+        // In a box, so that a plain connection does not keep a place for it.
+        Some(tls) => match Box::pin(tls.accept(socket)).await {
+            Ok(secure) => Wire::Secure(secure),
+            Err(error) => {
+                tracing::debug!(%peer, reason = reason(&error), "no handshake with a client");
+                return Err(Closed::Tls);
+            }
+        },
+    };
+    sniff(wire).await.map_err(|_| Closed::Error)?.ok_or(Closed::Done)
 }
 
 /// Sets what a socket of the machine needs.

@@ -127,15 +127,17 @@ impl<S> Guarded<S> {
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
+    fn poll_room<T>(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
+        if self.waiting != Waiting::Room {
+            self.arm(Waiting::Room, self.waits.idle);
+        }
+        self.poll_timer(cx)
+    }
+
     /// A client that takes nothing in is waited for; one that takes something in begins its time anew.
     fn wrote(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         match written {
-            Poll::Pending => {
-                if self.waiting != Waiting::Room {
-                    self.arm(Waiting::Room, self.waits.idle);
-                }
-                self.poll_timer(cx)
-            }
+            Poll::Pending => self.poll_room(cx),
             written => {
                 if self.waiting == Waiting::Room {
                     self.waiting = Waiting::No;
@@ -179,8 +181,13 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
         Pin::new(&mut self.socket).poll_flush(cx)
     }
 
+    /// Over TLS the last of an answer and the farewell after it need room, too.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_shutdown(cx)
+        let this = &mut *self;
+        match Pin::new(&mut this.socket).poll_shutdown(cx) {
+            Poll::Pending => this.poll_room(cx),
+            ended => ended,
+        }
     }
 
     fn poll_write_vectored(
@@ -301,6 +308,31 @@ mod tests {
         client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
         let start = Instant::now();
         assert!(!ended.await.unwrap());
+        assert_eq!(start.elapsed().as_secs(), 75);
+    }
+
+    /// Takes no more, so that no farewell gets out.
+    struct Full;
+
+    impl AsyncWrite for Full {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Pending
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_takes_no_farewell_in_is_cut_after_the_idle_time() {
+        let mut guarded = Guarded::new(Full, Arc::new(Turns::default()), WAITS);
+        let start = Instant::now();
+        assert_eq!(guarded.shutdown().await.unwrap_err().kind(), io::ErrorKind::TimedOut);
         assert_eq!(start.elapsed().as_secs(), 75);
     }
 

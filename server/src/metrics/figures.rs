@@ -12,8 +12,8 @@ use crate::config::ServerConfig;
 use crate::grpc::Watches;
 use crate::life::{Life, State};
 use crate::peers::Peers;
-use crate::persist;
 use crate::telemetry::LineBudget;
+use crate::{persist, tls};
 
 /// Series that have a reading of what keeps them.
 type Read<M, S, V> = Vec<(M, fn(&S) -> V)>;
@@ -38,6 +38,7 @@ pub(crate) struct Sources {
     pub(crate) store: Arc<persist::Figures>,
     pub(crate) node: ServerConfig,
     pub(crate) peers: Arc<Peers>,
+    pub(crate) tls: Arc<tls::Figures>,
 }
 
 impl Figures {
@@ -136,6 +137,7 @@ fn gauges() -> Read<Gauge, Sources, Option<f64>> {
 
 fn counts() -> Read<Counter, Sources, u64> {
     let started = |mode: &'static str| counter!("heureka_watch_started_total", "mode" => mode);
+    let reloads = |outcome: &'static str| counter!("heureka_tls_reloads_total", "outcome" => outcome);
     vec![
         (started("full"), |sources| load(&sources.watches.figures().full)),
         (started("resumed"), |sources| load(&sources.watches.figures().resumed)),
@@ -149,6 +151,8 @@ fn counts() -> Read<Counter, Sources, u64> {
         (counter!("heureka_store_errors_total"), |sources| sources.store.errors()),
         (counter!("heureka_store_skipped_total"), |sources| sources.store.skipped()),
         (counter!("heureka_store_set_aside_total"), |sources| sources.store.set_aside()),
+        (reloads("taken"), |sources| sources.tls.taken()),
+        (reloads("refused"), |sources| sources.tls.refused()),
         (counter!("heureka_telemetry_lines_dropped_total"), |sources| sources.lines.dropped()),
     ]
 }

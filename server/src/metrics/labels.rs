@@ -37,6 +37,8 @@ label! {
         Done => "done",
         /// It broke the protocol or the socket failed.
         Error => "error",
+        /// There was no handshake, or none that both sides agree with.
+        Tls => "tls",
         /// It said nothing, or not enough, in time.
         Timeout => "timeout",
         /// It was asked to end for its age or the server's and did not.

@@ -18,6 +18,7 @@ use pb::replication_service_client::ReplicationServiceClient;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -28,7 +29,8 @@ use super::backoff::Backoff;
 use super::refusal::Refusal;
 use super::session::{End, Ended, Session};
 use super::wire::MESSAGE_MAX;
-use super::{PeerAttempt, Peers};
+use super::{PeerAttempt, Peers, Ways};
+use crate::tls::Alpn;
 
 /// Time for a connection, and for the answer to its first request.
 const CONNECT: Duration = Duration::from_secs(3);
@@ -87,29 +89,60 @@ impl Attempts {
     }
 }
 
+/// Where a peer is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    address: SocketAddr,
+    /// Name that its certificate has to bear; nothing where it is called without TLS.
+    certified: Option<String>,
+}
+
+/// A place that is dialed.
+struct Dialed {
+    place: Place,
+    gone: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Dialed {
+    /// Begins once the one `before` at the same address has ended.
+    fn start(peers: &Arc<Peers>, place: Place, before: Option<Self>) -> Self {
+        let gone = peers.closing.child_token();
+        let keeping = keep(peers.clone(), place.clone(), gone.clone());
+        let task = tokio::spawn(async move {
+            if let Some(before) = before {
+                before.gone.cancel();
+                // How it ended is nobody's concern any more.
+                let _ = before.task.await;
+            }
+            keeping.await;
+        });
+        Self { place, gone, task }
+    }
+}
+
 /// Dials every member and hangs up on those that are none any more, for as long as it is polled.
 pub(super) async fn follow(peers: Arc<Peers>) {
     let mut members = peers.members.subscribe();
-    let mut dialed: BTreeMap<SocketAddr, CancellationToken> = BTreeMap::new();
+    let mut dialed: BTreeMap<SocketAddr, Dialed> = BTreeMap::new();
     loop {
         let now = members.borrow_and_update().clone();
         peers.trust.resolve(now.hosts());
         peers.links.keep(|address| peers.trust.holds(address));
-        let addresses = now.addresses();
-        dialed.retain(|address, gone| {
-            let stays = addresses.contains(address);
+        let places = now.places();
+        dialed.retain(|address, dialed| {
+            let stays = places.contains_key(address);
             if !stays {
-                gone.cancel();
+                dialed.gone.cancel();
             }
             stays
         });
-        for address in addresses {
-            let start = || {
-                let gone = peers.closing.child_token();
-                tokio::spawn(keep(peers.clone(), address, gone.clone()));
-                gone
-            };
-            dialed.entry(address).or_insert_with(start);
+        for (address, certified) in places {
+            let place = Place { address, certified };
+            if dialed.get(&address).is_none_or(|dialed| dialed.place != place) {
+                let before = dialed.remove(&address);
+                dialed.insert(address, Dialed::start(&peers, place, before));
+            }
         }
         if members.changed().await.is_err() {
             return;
@@ -118,21 +151,23 @@ pub(super) async fn follow(peers: Arc<Peers>) {
 }
 
 /// Keeps a stream to one address until the address is gone.
-async fn keep(peers: Arc<Peers>, address: SocketAddr, gone: CancellationToken) {
+async fn keep(peers: Arc<Peers>, place: Place, gone: CancellationToken) {
+    let address = place.address;
     peers.attempts.begin(address);
     tokio::select! {
-        () = redial(&peers, address, &gone) => {}
+        () = redial(&peers, &place, &gone) => {}
         () = gone.cancelled() => {}
     }
     peers.attempts.end(address);
 }
 
-async fn redial(peers: &Arc<Peers>, address: SocketAddr, gone: &CancellationToken) {
+async fn redial(peers: &Arc<Peers>, place: &Place, gone: &CancellationToken) {
+    let address = place.address;
     let mut backoff = Backoff::new(peers.seed ^ seed(address));
     let mut refused = None;
     loop {
         let begun = Instant::now();
-        let Ended { end, hello } = dial(peers, address, gone).await;
+        let Ended { end, hello } = dial(peers, place, gone).await;
         let node = hello.as_ref().map(|hello| hello.node.clone());
         if hello.is_some_and(|hello| hello.boot == peers.registry.boot()) {
             tracing::info!(%address, "this address is the server's own");
@@ -154,12 +189,12 @@ async fn redial(peers: &Arc<Peers>, address: SocketAddr, gone: &CancellationToke
     }
 }
 
-async fn dial(peers: &Arc<Peers>, address: SocketAddr, gone: &CancellationToken) -> Ended {
+async fn dial(peers: &Arc<Peers>, place: &Place, gone: &CancellationToken) -> Ended {
     let (outgoing, mut sent) = mpsc::channel::<Result<pb::Frame, Status>>(1);
     // An error ends the stream: it is told to the side that accepted by nothing else.
     let frames = stream::poll_fn(move |context| sent.poll_recv(context).map(|sent| sent?.ok()));
     let requests = frames.map(|frame| pb::ReplicateRequest { frame: Some(frame) });
-    let replies = match timeout(2 * CONNECT, call(peers, address, requests)).await {
+    let replies = match timeout(2 * CONNECT, call(peers, place, requests)).await {
         Ok(Ok(replies)) => replies,
         Ok(Err(status)) => return Ended { end: End::Lost(status), hello: None },
         Err(_) => {
@@ -169,8 +204,8 @@ async fn dial(peers: &Arc<Peers>, address: SocketAddr, gone: &CancellationToken)
     let frames = replies.map(|message| message.map(|message| message.frame.unwrap_or_default()));
     let session = Session {
         peers,
-        remote: address.ip().to_canonical(),
-        dialed: Some(address),
+        remote: place.address.ip().to_canonical(),
+        dialed: Some(place.address),
         close: gone.child_token(),
     };
     session.run(Box::pin(frames), &outgoing).await
@@ -178,15 +213,16 @@ async fn dial(peers: &Arc<Peers>, address: SocketAddr, gone: &CancellationToken)
 
 /// Opens a connection of its own: what clients send must not stand before what servers say.
 async fn call(
-    peers: &Peers,
-    address: SocketAddr,
+    peers: &Arc<Peers>,
+    place: &Place,
     requests: impl futures_util::Stream<Item = pb::ReplicateRequest> + Send + 'static,
 ) -> Result<tonic::Streaming<pb::ReplicateResponse>, Status> {
-    let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|error| unreachable(&error))?;
-    let dialed = peers.dial.clone();
+    let endpoint = Endpoint::from_shared(format!("http://{}", place.address));
+    let endpoint = endpoint.map_err(|error| unreachable(&error))?;
+    let (dialing, place) = (peers.clone(), place.clone());
     let connector = service_fn(move |_| {
-        let opening = dialed(address);
-        async move { opening.await.map(TokioIo::new) }
+        let (peers, place) = (dialing.clone(), place.clone());
+        async move { open(&peers.ways, &place).await.map(TokioIo::new) }
     });
     let channel = endpoint
         .connect_timeout(CONNECT)
@@ -206,13 +242,28 @@ async fn call(
     Ok(client.replicate(request).await?.into_inner())
 }
 
-/// Why there is no connection, in the words of whoever knows best.
+async fn open(ways: &Ways, place: &Place) -> io::Result<Box<dyn Socket>> {
+    let socket = (ways.dial)(place.address).await?;
+    match &place.certified {
+        None => Ok(socket),
+        Some(name) => Ok(Box::new(ways.tls.connect(name, Alpn::H2, socket).await?)),
+    }
+}
+
+/// Why there is no connection.
 fn unreachable(error: &tonic::transport::Error) -> Status {
-    let mut cause: &dyn std::error::Error = error;
+    Status::unavailable(deepest(error).to_string())
+}
+
+/// The cause of an error in the words of whoever knows best.
+pub(crate) fn deepest<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> &'a (dyn std::error::Error + 'static) {
+    let mut cause = error;
     while let Some(deeper) = cause.source() {
         cause = deeper;
     }
-    Status::unavailable(cause.to_string())
+    cause
 }
 
 /// Why a stream ended, whichever side said it.

@@ -41,10 +41,11 @@ use tonic::metadata::{Ascii, MetadataValue};
 
 use crate::config::{Config, PeerConfig};
 use crate::drain::Ending;
+use crate::tls::Connector;
 pub(crate) use counts::Counts;
 use dialing::Attempts;
-pub(crate) use dialing::system;
 pub use dialing::{Dial, Socket};
+pub(crate) use dialing::{deepest, system};
 use links::Links;
 pub(crate) use links::Traffic;
 use membership::{Members, Membership};
@@ -66,7 +67,7 @@ pub struct Peers {
     topology: Topology,
     counts: Arc<Counts>,
     notices: Notices,
-    dial: Dial,
+    ways: Ways,
     /// What this server says to the others.
     authorization: Option<MetadataValue<Ascii>>,
     /// Asks for a look-up of all names before its time.
@@ -74,6 +75,14 @@ pub struct Peers {
     /// Ends every stream.
     closing: CancellationToken,
     seed: u64,
+}
+
+/// How the others are reached.
+pub(crate) struct Ways {
+    /// Opens a connection.
+    pub(crate) dial: Dial,
+    /// Whom to believe over TLS.
+    pub(crate) tls: Connector,
 }
 
 /// What became of one address of a peer.
@@ -103,7 +112,7 @@ impl Peers {
         replicator: Arc<Replicator>,
         clock: Arc<dyn Clock>,
         config: &Config,
-        dial: Dial,
+        ways: Ways,
         seed: u64,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -117,7 +126,7 @@ impl Peers {
             topology: Topology::default(),
             counts: Arc::default(),
             notices: Notices::default(),
-            dial,
+            ways,
             authorization: config.auth.own().and_then(|own| own.parse().ok()),
             out_of_turn: Arc::default(),
             closing: CancellationToken::new(),

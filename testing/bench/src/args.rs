@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::{cluster, drive};
+use crate::cluster;
+use crate::drive::{self, eureka};
 
 /// Instances that the core is measured with.
 pub(crate) const INSTANCES: usize = 1_000_000;
@@ -17,6 +18,7 @@ usage: heureka-bench                               everything
        heureka-bench memory                        bytes per instance
        heureka-bench server [WORD]...              the server beside its limit: rows that have all the words
        heureka-bench compare OLD NEW [WORD]...     two heureka binaries side by side; fails when NEW is worse
+       heureka-bench eureka [--smoke] [WORD]...    the server beside the genuine original; --smoke: for a moment
        heureka-bench cluster [--quick] [PART]...   three servers: change, heal, large, kill, beats; --quick: minutes
        heureka-bench smoke                         every server row for a moment; its figures mean nothing";
 
@@ -28,6 +30,7 @@ pub(crate) enum Command {
     Memory,
     Server(Vec<String>),
     Compare { old: PathBuf, new: PathBuf, words: Vec<String> },
+    Eureka { words: Vec<String>, smoke: bool },
     Cluster { parts: Vec<String>, quick: bool },
     Smoke,
 }
@@ -47,6 +50,7 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Command, String> {
             Ok(Command::Compare { old: old.into(), new: new.into(), words: rows(words)? })
         }
         (Some("compare"), _) => Err("compare needs two heureka binaries".to_owned()),
+        (Some("eureka"), words) => eureka_rows(words),
         (Some("cluster"), parts) => cluster_parts(parts),
         (Some("smoke"), []) => Ok(Command::Smoke),
         (Some("core" | "memory" | "smoke"), _) => Err(format!("{} takes less", first.display())),
@@ -60,21 +64,36 @@ fn instances_of(count: &OsString) -> Result<usize, String> {
 }
 
 fn cluster_parts(words: &[OsString]) -> Result<Command, String> {
-    let words = words.iter().map(|word| word.to_string_lossy().into_owned());
-    let (options, parts): (Vec<_>, Vec<_>) = words.partition(|word| word == "--quick");
+    let (quick, parts) = without("--quick", words);
     match parts.iter().find(|part| !cluster::is_part(part)) {
         Some(unknown) => Err(format!("cluster has no part {unknown}")),
-        None => Ok(Command::Cluster { parts, quick: !options.is_empty() }),
+        None => Ok(Command::Cluster { parts, quick }),
     }
 }
 
-/// Words that name at least one row.
+fn eureka_rows(words: &[OsString]) -> Result<Command, String> {
+    let (smoke, words) = without("--smoke", words);
+    let words = meant(words, |words| !eureka::named(words).is_empty())?;
+    Ok(Command::Eureka { words, smoke })
+}
+
 fn rows(words: &[OsString]) -> Result<Vec<String>, String> {
-    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    if drive::named(&words).is_empty() {
-        return Err(format!("no row has the words {}", words.join(" ")));
-    }
-    Ok(words)
+    meant(texts(words).collect(), |words| !drive::named(words).is_empty())
+}
+
+/// Whether an option is among these words, and the others.
+fn without(option: &str, words: &[OsString]) -> (bool, Vec<String>) {
+    let (options, others): (Vec<_>, Vec<_>) = texts(words).partition(|word| word == option);
+    (!options.is_empty(), others)
+}
+
+fn texts(words: &[OsString]) -> impl Iterator<Item = String> {
+    words.iter().map(|word| word.to_string_lossy().into_owned())
+}
+
+/// Words that name at least one row.
+fn meant(words: Vec<String>, name_any: fn(&[String]) -> bool) -> Result<Vec<String>, String> {
+    if name_any(&words) { Ok(words) } else { Err(format!("no row has the words {}", words.join(" "))) }
 }
 
 #[cfg(test)]
@@ -110,6 +129,14 @@ mod tests {
     }
 
     #[test]
+    fn rows_beside_the_original_may_be_chosen() {
+        let eureka = |chosen, smoke| Ok(Command::Eureka { words: words(chosen), smoke });
+        assert_eq!(parsed("eureka"), eureka(&[], false));
+        assert_eq!(parsed("eureka --smoke"), eureka(&[], true));
+        assert_eq!(parsed("eureka full --smoke quiet"), eureka(&["full", "quiet"], true));
+    }
+
+    #[test]
     fn two_builds_are_compared_in_all_rows_or_in_some() {
         let compare = |words| Command::Compare { old: "a".into(), new: "b".into(), words };
         assert_eq!(parsed("compare a b"), Ok(compare(vec![])));
@@ -125,6 +152,7 @@ mod tests {
             ("core 50000 1", "core"),
             ("memory 1", "memory"),
             ("server nothing of the kind", "nothing of the kind"),
+            ("eureka moon", "moon"),
             ("cluster moon", "moon"),
             ("compare a", "two heureka binaries"),
             ("compare a b nonsense", "nonsense"),

@@ -27,6 +27,8 @@ pub(crate) enum Values {
     Shared,
     /// All ten values are of 24 bytes and different in every instance.
     Unique,
+    /// Words that are equal in every instance, but for the last, which tells its version.
+    Words,
 }
 
 /// The `n`-th instance in its `version`-th form; neighbouring versions differ in status and one metadata value.
@@ -144,5 +146,10 @@ fn metadata(n: usize, per_app: usize, values: Values, version: usize) -> Metadat
         let mut random = SmallRng::seed_from_u64((owner * 16 + position) as u64 ^ (version as u64) << 40);
         format!("{:012x}{:012x}", random.next_u64() >> 16, random.next_u64() >> 16)
     };
-    (0..10).map(|position| (format!("meta-key-{position}"), value(position))).collect()
+    let word = |position: usize| match position {
+        9 => format!("value-9-of-version-{version}"),
+        _ => format!("value-{position}-of-the-instance"),
+    };
+    let told = |position| if values == Values::Words { word(position) } else { value(position) };
+    (0..10).map(|position| (format!("meta-key-{position}"), told(position))).collect()
 }

@@ -16,6 +16,9 @@ const WORDS: usize = 16 << 20;
 /// Loads that are measured.
 const LOADS: usize = 2_000_000;
 
+/// In a second, by which the system tells what a process used.
+const TICKS: f64 = 100.0;
+
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -60,8 +63,17 @@ pub(crate) fn resident() -> Option<u64> {
 
 /// Bytes of memory that a process holds; nothing where the system does not tell.
 pub(crate) fn resident_of(process: u32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    bytes_in(&format!("/proc/{process}/status"), "VmRSS:")
+}
+
+/// The same where each page counts by the share of those that have it; nothing where the system does not tell.
+pub(crate) fn proportional_of(process: u32) -> Option<u64> {
+    bytes_in(&format!("/proc/{process}/smaps_rollup"), "Pss:")
+}
+
+fn bytes_in(file: &str, name: &str) -> Option<u64> {
+    let text = fs::read_to_string(file).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
     Some(kilobytes * 1024)
 }
@@ -74,6 +86,15 @@ pub(crate) fn used_by(process: u32) -> f64 {
         text.split(' ').next()?.parse().ok()
     };
     threads.into_iter().flatten().flatten().filter_map(nanos).sum::<f64>() / 1e9
+}
+
+/// The same with threads that ended, in steps of 10 ms.
+pub(crate) fn used_by_all(process: u32) -> f64 {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // Behind the name of the program, which may hold anything.
+    let fields = text.rsplit_once(") ").map_or("", |(_, fields)| fields).split(' ');
+    let ticks = fields.skip(11).take(2).filter_map(|field| field.parse::<f64>().ok());
+    ticks.sum::<f64>() / TICKS
 }
 
 /// Makes sure that this process may have so many files open.

@@ -20,7 +20,7 @@ use std::process::ExitCode;
 
 use args::Command;
 use cluster::Scale;
-use drive::{Pace, ROWS};
+use drive::{Pace, ROWS, eureka};
 
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
@@ -49,7 +49,7 @@ fn fail(problem: &str) -> ExitCode {
 
 /// Whether what was asked to be compared is as good as before; always, when nothing was.
 fn run(command: Command) -> io::Result<bool> {
-    if !matches!(command, Command::Smoke | Command::Compare { .. }) {
+    if !matches!(command, Command::Smoke | Command::Compare { .. } | Command::Eureka { smoke: true, .. }) {
         report::machine();
     }
     match command {
@@ -62,6 +62,10 @@ fn run(command: Command) -> io::Result<bool> {
         Command::Memory => memory::run(),
         Command::Server(words) => drive::run(&drive::named(&words), Pace::FULL)?,
         Command::Compare { old, new, words } => return compare::run(old, new, &drive::named(&words)),
+        Command::Eureka { words, smoke } => {
+            let scale = if smoke { eureka::Scale::TINY } else { eureka::Scale::FULL };
+            eureka::run(&eureka::named(&words), scale)?;
+        }
         Command::Cluster { parts, quick } => {
             cluster::run(&parts, if quick { Scale::QUICK } else { Scale::FULL })?;
         }

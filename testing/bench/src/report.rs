@@ -70,14 +70,9 @@ pub(crate) fn listening(address: std::net::SocketAddr) {
 /// A row of heureka beside its limit and others: medians of all turns.
 pub(crate) fn row(row: &Row, programs: &[Program], turns: &Turns) {
     let sides: Vec<Sample> = (0..programs.len()).map(|side| median(turns, side)).collect();
-    let ratio = |side: usize| middle(turns.iter().map(|sides| sides[0].figure / sides[side].figure));
     let ours = &sides[0];
     match sides.get(1).filter(|_| programs[1] == Program::Limit) {
-        Some(limit) => {
-            let figure = figures(row.unit(), ours.figure, limit.figure);
-            line(row.name, &format!("{figure} = {:.2}", ratio(1)), row.asked);
-            details(ours, limit).iter().for_each(|detail| println!("    {detail}"));
-        }
+        Some(limit) => beside(row.name, row.unit(), row.asked, (ours, limit), ratio(turns, 1)),
         None => {
             line(row.name, &figure(row.unit(), ours.figure), row.asked);
             details_of(ours).iter().for_each(|detail| println!("    {detail}"));
@@ -85,9 +80,33 @@ pub(crate) fn row(row: &Row, programs: &[Program], turns: &Turns) {
     }
     for (side, program) in programs.iter().enumerate().filter(|(_, program)| program.is_peer()) {
         let (name, other) = (program.name(), &sides[side]);
-        println!("    {name}: {}, ours / {name} = {:.3}", figure(row.unit(), other.figure), ratio(side));
+        let figure = figure(row.unit(), other.figure);
+        println!("    {name}: {figure}, ours / {name} = {:.3}", ratio(turns, side));
         details_of(other).iter().for_each(|detail| println!("        {detail}"));
     }
+}
+
+/// A row of heureka beside the original, and what another original said that has all its caches.
+pub(crate) fn original(name: &str, unit: Unit, asked: &str, turns: &Turns, cached: Option<&Sample>) {
+    let [ours, theirs] = [0, 1].map(|side| median(turns, side));
+    beside(name, unit, asked, (&ours, &theirs), ratio(turns, 1));
+    if let (Some(one), Some(two)) = (ours.cpu, theirs.cpu) {
+        println!("    server CPU, ours / the original's = 1/{:.1}", two / one);
+    }
+    if let Some(cached) = cached {
+        println!("    the original with all its caches: {}", figure(unit, cached.figure));
+        details_of(cached).iter().for_each(|detail| println!("        {detail}"));
+    }
+}
+
+fn beside(name: &str, unit: Unit, asked: &str, (ours, other): (&Sample, &Sample), ratio: f64) {
+    line(name, &format!("{} = {ratio:.2}", figures(unit, ours.figure, other.figure)), asked);
+    details(ours, other).iter().for_each(|detail| println!("    {detail}"));
+}
+
+/// The middle of all turns.
+fn ratio(turns: &Turns, side: usize) -> f64 {
+    middle(turns.iter().map(|sides| sides[0].figure / sides[side].figure))
 }
 
 /// That a registry of others is not here.
@@ -154,6 +173,7 @@ impl Unit {
         match self {
             Self::PerSecond | Self::Count => Scale { counts: true, ..scale(1.0, 0, "") },
             Self::Seconds if largest >= 10.0 => scale(1.0, 2, " s"),
+            Self::Seconds if largest < 1e-4 => scale(1e6, 2, " µs"),
             Self::Seconds => scale(1e3, 2, " ms"),
             Self::Bytes if largest < 1024.0 => scale(1.0, 0, " B"),
             Self::Bytes if largest < 1024.0 * 1024.0 => scale(1.0 / 1024.0, 1, " KiB"),

@@ -1,7 +1,10 @@
 //! The program as a whole: that every row still runs, and what it says when it cannot.
 
-use std::io::{BufRead as _, BufReader};
+use std::fs;
+use std::io::{self, BufRead as _, BufReader};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 const BENCH: &str = env!("CARGO_BIN_EXE_heureka-bench");
@@ -53,10 +56,104 @@ fn every_server_row_runs() {
     }
 }
 
+/// The program in a folder of its own, with a jar beside it when that is wanted, and with a `java` that does this.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str, has_jar: bool, java: Option<&str>) -> Self {
+        let place =
+            Self(Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id())));
+        place.fill(has_jar, java).expect("files can be written beside the program");
+        place
+    }
+
+    fn fill(&self, has_jar: bool, java: Option<&str>) -> io::Result<()> {
+        let jar = self.0.join("conformance/eureka-5.0.3");
+        for folder in [&jar, &self.0.join("built"), &self.0.join("bin")] {
+            fs::create_dir_all(folder)?;
+        }
+        if has_jar {
+            fs::write(jar.join("eureka.jar"), "")?;
+        }
+        if let Some(java) = java {
+            let program = self.0.join("bin/java");
+            fs::write(&program, format!("#!/bin/sh\n{java}\n"))?;
+            fs::set_permissions(program, fs::Permissions::from_mode(0o755))?;
+        }
+        let program = self.0.join("built/heureka-bench");
+        fs::hard_link(BENCH, &program).or_else(|_| fs::copy(BENCH, &program).map(|_| ()))
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(self.0.join("built/heureka-bench"));
+        command.args(arguments).env("PATH", self.0.join("bin"));
+        command.output().expect("the bench is a program")
+    }
+
+    #[track_caller]
+    fn assert_fails(&self, told: &str) {
+        let output = self.run(&["eureka", "--smoke"]);
+        assert_eq!(output.status.code(), Some(1));
+        let complaint = text(&output.stderr);
+        assert!(complaint.contains(told), "{complaint}");
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // What cannot be removed now goes with the build.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A virtual machine that runs the bench's own server whatever the jar.
+fn own_server() -> String {
+    let port = "for word; do case $word in --server.port=*) port=${word#*=} ;; esac; done";
+    format!("{port}\nexec '{BENCH}' serve node --listen 127.0.0.1:$port --log error")
+}
+
+#[test]
+fn every_row_beside_an_original_runs() {
+    let output = Place::new("rows", true, Some(&own_server())).run(&["eureka", "--smoke"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    for row in [
+        "memory, 1000 instances, fresh",
+        "memory, 10000 instances, fresh",
+        "full fetch (1000), JSON, gzip, quiet",
+        "full fetch (1000), JSON, gzip, 10 changes/s",
+        "register, changed, JSON",
+        "renew",
+        "get one app of a hundred",
+        "full fetch (10000), JSON, gzip, quiet",
+        "full fetch (10000), JSON, gzip, 10 changes/s",
+        "delta fetch (1000 changes), JSON, gzip, quiet",
+        "change visible to a client that polls",
+        "the original with all its caches: ",
+        "memory, 10000 instances, after all this",
+    ] {
+        assert!(table.contains(row), "{row} is missing:\n{table}");
+    }
+    assert!(table.contains("polls, at most 1 / 1"), "a change was not in the next poll:\n{table}");
+    assert_eq!(table.matches("server CPU, ours / the original's = 1/").count(), 9, "{table}");
+}
+
+#[test]
+fn an_original_that_is_not_here_is_told_with_what_makes_it() {
+    Place::new("no-jar", false, Some("exit 0")).assert_fails("mvn -q -f testing/conformance/eureka/pom.xml");
+    Place::new("no-java", true, None).assert_fails("java not found: apt-get install");
+}
+
+#[test]
+fn an_original_that_ends_by_itself_is_told() {
+    Place::new("dying", true, Some("exit 3")).assert_fails("eureka did not start");
+}
+
 #[test]
 fn arguments_that_are_not_understood_get_the_usage() {
     assert_fails(&["sever"], "sever is unknown\nusage: heureka-bench");
     assert_fails(&["server", "no", "such", "row"], "no row has the words no such row");
+    assert_fails(&["eureka", "--smoke", "moon"], "no row has the words moon");
     assert_fails(&["compare", "one"], "compare needs two heureka binaries");
 }
 

@@ -75,6 +75,7 @@ struct Noted {
 /// Lets watchers stay for two ages after a server died and came back.
 #[must_use]
 pub fn ages(seed: u64, age: Duration) -> Ages {
+    net::clients_of(seed);
     let book = Arc::new(Mutex::new(Book { at: vec![0; PER_MACHINE * MACHINES], ..Book::default() }));
     let mut sim = Builder::new()
         .rng_seed(seed)

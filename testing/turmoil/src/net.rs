@@ -5,8 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use heureka_client::Client;
+use heureka_client::{Client, surroundings};
 use heureka_history::{Recorder, Tap};
+use heureka_model::Wall;
 use heureka_server::listen::Listener;
 use heureka_server::peers::{Dial, Socket};
 use hyper_util::rt::TokioIo;
@@ -14,7 +15,9 @@ use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
 use turmoil::net::{TcpListener, TcpStream};
 
+use crate::ledger::now;
 use crate::plan::Machine;
+use crate::server::WALL;
 
 /// The port of every server.
 pub(crate) const PORT: u16 = 8761;
@@ -64,6 +67,11 @@ pub(crate) fn dial() -> Dial {
 /// Address of a server.
 pub(crate) fn address(server: usize) -> SocketAddr {
     (Machine::Server(server).address(), PORT).into()
+}
+
+/// What clients of this thread leave to chance is the seed's from now on, and their wall clock the simulation's.
+pub(crate) fn clients_of(seed: u64) {
+    surroundings::simulate(seed, || Wall(WALL + now()));
 }
 
 /// A client that knows these servers and whose watches are recorded under a name.

@@ -140,7 +140,7 @@ fn config(plan: &Plan, number: usize) -> turmoil::Result<Config> {
 }
 
 fn peer(number: usize) -> PeerAddress {
-    PeerAddress::Host { host: Machine::Server(number).address().to_string(), port: PORT }
+    PeerAddress::Host { host: Machine::Server(number).address().to_string(), port: PORT, is_secure: false }
 }
 
 fn wall(began: u64, skew: i64) -> u64 {

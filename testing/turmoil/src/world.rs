@@ -14,7 +14,7 @@ use crate::observe::Observer;
 use crate::panics;
 use crate::plan::{END, Fault, Kind, Machine, Plan, SERVERS, Trouble};
 use crate::server::{self, Slot};
-use crate::{cache, eureka, flock, native, prober, scout, watcher};
+use crate::{cache, eureka, flock, native, net, prober, scout, watcher};
 
 /// What virtual time moves by.
 const TICK: Duration = Duration::from_millis(10);
@@ -53,6 +53,7 @@ struct World<'a> {
 pub fn run(plan: &Plan) -> Outcome {
     panics::forget();
     bugs::shorten_ring(plan.ring);
+    net::clients_of(plan.seed);
     let mut world = World::new(plan);
     world.populate();
     world.pass();

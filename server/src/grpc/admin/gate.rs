@@ -1,7 +1,8 @@
 //! Who may operate the server: callers on its own machine.
 //!
-//! A page in a browser on that machine must not be one of them. Browsers have no way to speak gRPC over HTTP/2
-//! without TLS, so everything else is refused; what comes through a proxy came from elsewhere.
+//! A page in a browser on that machine must not be one of them. Browsers have no way to speak HTTP/2 without TLS, and
+//! over TLS none to name gRPC's content type without asking the server first, which refuses; so everything else is
+//! refused. What comes through a proxy came from elsewhere.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -11,7 +12,8 @@ use std::task::{Context, Poll};
 
 use futures_util::future::Either;
 use heureka_compat_http::FORWARDING;
-use http::{HeaderMap, Request, Response, Version};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Request, Response, Version};
 use tonic::Status;
 use tonic::body::Body;
 use tower::Service;
@@ -36,8 +38,16 @@ impl<S> Loopback<S> {
         let Some(connection) = request.extensions().get::<Connection>() else { return false };
         let address = connection.0.address;
         let direct = !is_forwarded(request.headers()) || self.proxies.contains(&address);
-        request.version() == Version::HTTP_2 && address.is_loopback() && direct
+        let native = request.version() == Version::HTTP_2 && is_grpc(request.headers());
+        native && address.is_loopback() && direct
     }
+}
+
+/// Says that it is gRPC, and not that of browsers.
+fn is_grpc(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let rest = kind.and_then(|kind| kind.strip_prefix(b"application/grpc"));
+    rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
 }
 
 fn is_forwarded(headers: &HeaderMap) -> bool {
@@ -72,8 +82,17 @@ mod tests {
     use super::*;
 
     fn admits(address: Option<&str>, header: Option<&'static str>, version: Version) -> bool {
+        admits_kind("application/grpc", address, header, version)
+    }
+
+    fn admits_kind(
+        kind: &str,
+        address: Option<&str>,
+        header: Option<&'static str>,
+        version: Version,
+    ) -> bool {
         let proxies = ["127.0.0.9".parse().unwrap()].into();
-        let mut request = Request::builder().version(version);
+        let mut request = Request::builder().version(version).header(CONTENT_TYPE, kind);
         if let Some(name) = header {
             request = request.header(name, "127.0.0.1");
         }
@@ -104,6 +123,22 @@ mod tests {
         ];
         for (address, header, version, expected) in table {
             assert_eq!(admits(address, header, version), expected, "{address:?} {header:?} {version:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_page_of_a_browser_may_send_unasked_is_not_admitted() {
+        let kinds = [
+            ("application/grpc", true),
+            ("application/grpc+proto", true),
+            ("application/grpc-web", false),
+            ("application/grpcish", false),
+            ("text/plain", false),
+            ("", false),
+        ];
+        for (kind, expected) in kinds {
+            let found = admits_kind(kind, Some("127.0.0.1"), None, Version::HTTP_2);
+            assert_eq!(found, expected, "{kind}");
         }
     }
 }

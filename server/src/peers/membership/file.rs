@@ -1,26 +1,19 @@
 //! A file with one peer per line.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::config::PeerAddress;
-
-/// Bytes of the file; far more than any cluster has peers.
-const MAX: u64 = 1 << 20;
+use crate::files::{Files, Found};
 
 /// A file of peers and what it last said.
 pub(super) struct PeerFile {
-    path: PathBuf,
+    file: Files,
     peers: Vec<PeerAddress>,
-    /// Text in force, and a newer one that has to be met twice: a file may be met while it is written.
-    text: Option<String>,
-    newer: Option<String>,
-    /// A problem that was told.
-    problem: String,
 }
 
 impl PeerFile {
     pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, peers: Vec::new(), text: None, newer: None, problem: String::new() }
+        Self { file: Files::new(vec![("peer.file", path)]), peers: Vec::new() }
     }
 
     /// What it last said.
@@ -30,66 +23,35 @@ impl PeerFile {
 
     /// Reads it again. Anything wrong with it is told once and leaves the peers as they were.
     pub(super) async fn look(&mut self) {
-        let text = match text(&self.path).await {
-            Ok(text) => text,
-            Err(problem) => return self.complain(problem),
-        };
-        if self.text.as_ref() == Some(&text) {
-            self.newer = None;
-            return;
-        }
-        let settled = self.text.is_none() || self.newer.as_ref() == Some(&text);
-        if !settled {
-            self.newer = Some(text);
-            return;
-        }
-        match read(&text) {
-            Ok(peers) => self.take(peers, text),
-            Err(problem) => self.complain(problem),
-        }
-    }
-
-    fn take(&mut self, peers: Vec<PeerAddress>, text: String) {
-        self.peers = peers;
-        self.text = Some(text);
-        self.newer = None;
-        self.problem.clear();
-    }
-
-    fn complain(&mut self, problem: String) {
-        if self.problem != problem {
-            let file = self.path.display();
-            tracing::warn!(%file, %problem, "cannot use the file of peers, they stay as they were");
-            self.problem = problem;
+        match self.file.look(false, |contents| read(&contents.concat())).await {
+            Found::Same => {}
+            Found::New(peers) => self.peers = peers,
+            Found::Wrong(problem) => {
+                tracing::warn!(%problem, "cannot use the file of peers, they stay as they were");
+            }
         }
     }
 }
 
-/// What stands in a file that ends: reading a pipe or a device may last for ever.
-async fn text(path: &Path) -> Result<String, String> {
-    let told = tokio::fs::metadata(path).await.map_err(|error| error.to_string())?;
-    if !told.is_file() {
-        return Err("is no regular file".to_owned());
-    }
-    if told.len() > MAX {
-        return Err(format!("has {} bytes, more than the limit of {MAX}", told.len()));
-    }
-    tokio::fs::read_to_string(path).await.map_err(|error| error.to_string())
-}
-
-fn read(text: &str) -> Result<Vec<PeerAddress>, String> {
+fn read(text: &[u8]) -> Result<Vec<PeerAddress>, String> {
+    let text = str::from_utf8(text).map_err(|_| "peer.file: it is not valid UTF-8".to_owned())?;
     let mut peers = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let said = line.split('#').next().unwrap_or_default().trim();
         if !said.is_empty() {
-            peers.push(PeerAddress::read(said).map_err(|expected| format!("line {number}: {expected}"))?);
+            peers.push(
+                PeerAddress::read(said)
+                    .map_err(|expected| format!("peer.file: line {number}: {expected}"))?,
+            );
         }
     }
-    if peers.is_empty() { Err("it names no peer".to_owned()) } else { Ok(peers) }
+    if peers.is_empty() { Err("peer.file: it names no peer".to_owned()) } else { Ok(peers) }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     async fn says(file: &mut PeerFile) -> Vec<String> {
@@ -102,16 +64,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("peers");
         let mut file = PeerFile::new(path.clone());
-        assert!(says(&mut file).await.is_empty() && !file.problem.is_empty(), "it is missing");
+        assert!(says(&mut file).await.is_empty() && !file.file.problem().is_empty(), "it is missing");
         std::fs::write(&path, "# ours\nb:1 # second\n\n c:2\n").unwrap();
         assert_eq!(says(&mut file).await, ["b:1", "c:2"]);
-        assert!(file.problem.is_empty());
+        assert!(file.file.problem().is_empty());
         for wrong in ["", "# nobody\n", "b:1\nc 2\n"] {
             std::fs::write(&path, wrong).unwrap();
             says(&mut file).await;
             assert_eq!(says(&mut file).await, ["b:1", "c:2"], "{wrong:?}");
         }
-        assert!(file.problem.starts_with("line 2: expected"), "{}", file.problem);
+        assert!(file.file.problem().starts_with("peer.file: line 2: expected"), "{}", file.file.problem());
         std::fs::write(&path, "d:3").unwrap();
         assert_eq!(says(&mut file).await, ["b:1", "c:2"], "it may still be written");
         assert_eq!(says(&mut file).await, ["d:3"]);
@@ -128,11 +90,12 @@ mod tests {
         std::fs::write(&path, "c:2\n".repeat(1 << 18) + "#").unwrap();
         says(&mut file).await;
         assert_eq!(says(&mut file).await, ["b:1"]);
-        assert!(file.problem.contains("more than the limit"), "{}", file.problem);
+        assert!(file.file.problem().contains("more than the limit"), "{}", file.file.problem());
         for other in [folder.path(), Path::new("/dev/zero")] {
             let mut file = PeerFile::new(other.to_owned());
             assert!(says(&mut file).await.is_empty());
-            assert_eq!(file.problem, "is no regular file");
+            let problem = file.file.problem();
+            assert!(problem.ends_with("is no regular file"), "{problem}");
         }
     }
 }

@@ -54,6 +54,21 @@ impl Members {
         self.0.values().flatten().copied().collect()
     }
 
+    /// Every address, once, with the name that a certificate has to bear there; nothing where it is called without
+    /// TLS, which a name that asks for it rules out.
+    pub(crate) fn places(&self) -> BTreeMap<SocketAddr, Option<String>> {
+        let mut places: BTreeMap<SocketAddr, Option<String>> = BTreeMap::new();
+        for (name, addresses) in &self.0 {
+            for address in addresses {
+                let certified = places.entry(*address).or_default();
+                if certified.is_none() {
+                    *certified = name.certified().map(str::to_owned);
+                }
+            }
+        }
+        places
+    }
+
     /// Every address without its port.
     pub(crate) fn hosts(&self) -> BTreeSet<IpAddr> {
         self.0.values().flatten().map(|address| address.ip().to_canonical()).collect()
@@ -182,8 +197,8 @@ pub(crate) fn system() -> Resolve {
 
 async fn look_up(name: PeerAddress) -> io::Result<Vec<SocketAddr>> {
     let name = match name {
-        PeerAddress::Host { host, port } => return hosts(&host, port).await,
-        PeerAddress::Srv(name) => name,
+        PeerAddress::Host { host, port, .. } => return hosts(&host, port).await,
+        PeerAddress::Srv { name, .. } => name,
     };
     let mut found = Vec::new();
     let mut failed = None;
@@ -331,9 +346,21 @@ mod tests {
         let same = BTreeSet::from([address("[::ffff:10.0.0.1]:1"), address("10.0.0.2:1")]);
         let members = Members(BTreeMap::from([(name("a:1"), same.clone()), (name("b:1"), same)]));
         assert_eq!(members.addresses().len(), 2);
+        assert!(members.places().values().all(Option::is_none));
         assert_eq!(
             members.hosts(),
             BTreeSet::from(["10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap()])
         );
+    }
+
+    #[test]
+    fn an_address_is_called_over_tls_when_one_of_its_names_asks_for_it() {
+        let name = |text| PeerAddress::read(text).unwrap();
+        let (both, one) = (address("10.0.0.1:1"), address("10.0.0.2:1"));
+        let members = Members(BTreeMap::from([
+            (name("a:1"), BTreeSet::from([both, one])),
+            (name("https://b:1"), BTreeSet::from([both])),
+        ]));
+        assert_eq!(members.places(), BTreeMap::from([(both, Some("b".to_owned())), (one, None)]));
     }
 }

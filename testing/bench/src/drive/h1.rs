@@ -2,12 +2,19 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::time::sleep;
+
+use super::chunks::Chunks;
 
 /// What is read at a time.
 const ROOM: usize = 64 << 10;
+
+/// Time between two looks at a server that starts, and how often it is looked at.
+const LOOK: (Duration, usize) = (Duration::from_millis(20), 3000);
 
 /// A connection.
 pub(super) struct Connection {
@@ -21,8 +28,15 @@ pub(super) struct Head {
     pub(super) is_success: bool,
     pub(super) content_type: String,
     pub(super) content_encoding: String,
-    /// Bytes of the body. The bench asks for nothing whose length a server does not know beforehand.
+    /// Bytes of the body, unless it comes in chunks.
     pub(super) length: usize,
+    pub(super) is_chunked: bool,
+}
+
+/// What is missing of a body.
+enum Missing {
+    Bytes(usize),
+    Chunks(Chunks),
 }
 
 impl Connection {
@@ -35,7 +49,7 @@ impl Connection {
     /// Sends a whole request and takes the whole answer.
     ///
     /// # Errors
-    /// A connection that breaks, an answer that does not say how long it is.
+    /// A connection that breaks, an answer that is not as long as it says.
     pub(super) async fn call(&mut self, request: &[u8], mut body: impl FnMut(&[u8])) -> io::Result<Head> {
         self.socket.write_all(request).await?;
         self.received.clear();
@@ -45,19 +59,14 @@ impl Connection {
                 break (Head::parse(&self.received[..end])?, end);
             }
         };
-        let mut missing = head.length;
+        let mut missing = Missing::of(&head);
         let mut from = end;
-        loop {
-            let part = &self.received[from..];
-            missing = missing.checked_sub(part.len()).ok_or_else(|| malformed("is longer than it says"))?;
-            body(part);
-            if missing == 0 {
-                return Ok(head);
-            }
+        while !missing.take(&self.received[from..], &mut body)? {
             self.received.clear();
             from = 0;
             self.read().await?;
         }
+        Ok(head)
     }
 
     async fn read(&mut self) -> io::Result<()> {
@@ -65,6 +74,51 @@ impl Connection {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         Ok(())
+    }
+}
+
+/// The body of an answer that is a success.
+///
+/// # Errors
+/// A connection that breaks.
+pub(super) async fn get(address: SocketAddr, path: &str) -> io::Result<Option<String>> {
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    let mut body = Vec::new();
+    let mut connection = Connection::open(address).await?;
+    let head = connection.call(request.as_bytes(), |part| body.extend_from_slice(part)).await?;
+    Ok(head.is_success.then(|| String::from_utf8_lossy(&body).into_owned()))
+}
+
+/// Waits until there is a success to be had at a path.
+///
+/// # Errors
+/// A connection that breaks, a server that never answers so.
+pub(super) async fn ready(address: SocketAddr, path: &str) -> io::Result<()> {
+    for _ in 0..LOOK.1 {
+        if get(address, path).await?.is_some() {
+            return Ok(());
+        }
+        sleep(LOOK.0).await;
+    }
+    Err(io::Error::other("it is never ready"))
+}
+
+impl Missing {
+    fn of(head: &Head) -> Self {
+        if head.is_chunked { Self::Chunks(Chunks::BEGINNING) } else { Self::Bytes(head.length) }
+    }
+
+    /// Takes the next part of what arrived; whether that was the last.
+    fn take(&mut self, part: &[u8], body: &mut impl FnMut(&[u8])) -> io::Result<bool> {
+        match self {
+            Self::Chunks(chunks) => chunks.take(part, body),
+            Self::Bytes(missing) => {
+                *missing =
+                    missing.checked_sub(part.len()).ok_or_else(|| malformed("is longer than it says"))?;
+                body(part);
+                Ok(*missing == 0)
+            }
+        }
     }
 }
 
@@ -88,7 +142,7 @@ impl Head {
         } else if name.eq_ignore_ascii_case("content-encoding") {
             value.clone_into(&mut self.content_encoding);
         } else if name.eq_ignore_ascii_case("transfer-encoding") {
-            return Err(malformed("does not say how long it is"));
+            self.is_chunked = value.eq_ignore_ascii_case("chunked");
         }
         Ok(())
     }
@@ -126,9 +180,21 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_unknown_length_is_refused() {
-        for line in ["transfer-encoding: chunked", "content-length: many"] {
-            assert!(Head::parse(format!("HTTP/1.1 200 OK\r\n{line}\r\n\r\n").as_bytes()).is_err());
-        }
+    fn an_answer_may_come_in_chunks() {
+        let head = Head::parse(b"HTTP/1.1 200 \r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
+        assert!(head.is_success && head.is_chunked);
+        assert!(!Missing::of(&head).take(b"3\r\nabc\r\n", &mut |_| {}).unwrap());
+    }
+
+    #[test]
+    fn a_length_that_is_no_number_is_refused() {
+        assert!(Head::parse(b"HTTP/1.1 200 OK\r\ncontent-length: many\r\n\r\n").is_err());
+    }
+
+    #[test]
+    fn a_body_longer_than_it_says_is_refused() {
+        let head = Head { length: 3, ..Head::default() };
+        assert!(Missing::of(&head).take(b"abc", &mut |_| {}).unwrap());
+        assert!(Missing::of(&head).take(b"abcd", &mut |_| {}).is_err());
     }
 }

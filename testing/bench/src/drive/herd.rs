@@ -36,7 +36,7 @@ const RENEWALS: (usize, Duration) = (10, Duration::from_millis(20));
 /// Time for which renewals are measured at least.
 const LEAST: Duration = Duration::from_secs(2);
 
-/// Time between two looks at a server, and how often it is looked at.
+/// Time between two looks at what a store has, and how often it is looked at.
 const LOOK: (Duration, usize) = (Duration::from_millis(20), 3000);
 
 const ROOM: usize = 16 << 10;
@@ -49,11 +49,11 @@ pub(super) fn measure(bench: &Bench) -> io::Result<Sample> {
     let layout = Layout { connections: bench.pace.single, watchers: 1, way: Way::Each };
     machine::need_files(layout.connections as u64 + OTHER_FILES)?;
     let folder = Folder::new()?;
-    let population = Population { instances: bench.pace.instances, per_app: PER_APP };
+    let population = Population::of(bench.pace.instances, PER_APP);
     let request = before(bench, &folder.0, population)?;
     let mut served = Program::Kept(folder.0.clone()).start()?;
     let measured = bench.block_on(async {
-        ready(served.address).await?;
+        h1::ready(served.address, "/health/ready").await?;
         let renewals = Renewals::begin(served.address, population);
         let crowd = Crowd::begin(served.address, layout, &request);
         let beginnings = crowd.settle().await?;
@@ -109,7 +109,7 @@ async fn digests(address: SocketAddr) -> io::Result<Vec<v1::AppDigest>> {
 /// Waits until the store has every change.
 async fn stored(address: SocketAddr) -> io::Result<()> {
     for _ in 0..LOOK.1 {
-        let text = get(address, "/metrics").await?.unwrap_or_default();
+        let text = h1::get(address, "/metrics").await?.unwrap_or_default();
         let metric = |name: &str| -> Option<f64> {
             text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
         };
@@ -120,26 +120,6 @@ async fn stored(address: SocketAddr) -> io::Result<()> {
         sleep(LOOK.0).await;
     }
     Err(io::Error::other("the store never has everything"))
-}
-
-/// Waits until a server answers readers.
-async fn ready(address: SocketAddr) -> io::Result<()> {
-    for _ in 0..LOOK.1 {
-        if get(address, "/health/ready").await?.is_some() {
-            return Ok(());
-        }
-        sleep(LOOK.0).await;
-    }
-    Err(io::Error::other("it is never ready"))
-}
-
-/// The body of an answer that is a success.
-async fn get(address: SocketAddr, path: &str) -> io::Result<Option<String>> {
-    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
-    let mut body = Vec::new();
-    let mut connection = h1::Connection::open(address).await?;
-    let head = connection.call(request.as_bytes(), |part| body.extend_from_slice(part)).await?;
-    Ok(head.is_success.then(|| String::from_utf8_lossy(&body).into_owned()))
 }
 
 /// Renewals at an even pace, measured from when each was due; on a thread of their own, since the one that drives the

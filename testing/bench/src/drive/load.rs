@@ -12,9 +12,9 @@ use super::Bench;
 use super::h1::{self, Head};
 use super::h2::{self, Event};
 use super::nacos;
-use super::requests::{self, Operation, Population, Wire};
+use super::requests::{Operation, Population, Wire};
 use super::sample::Sample;
-use super::tongue::Tongue;
+use super::tongue::{Tongue, Writer};
 use crate::server::{ANSWER, Served};
 use crate::watch::{Latencies, timed};
 
@@ -160,7 +160,8 @@ impl Load {
             .into_iter()
             .map(|connection| tokio::task::spawn_local(connection.run(shared.clone())))
             .collect();
-        let change = |count: &Rc<Cell<usize>>| change(address, self.population, count.clone());
+        let wire = self.operation.wire();
+        let change = |count: &Rc<Cell<usize>>| change(address, wire, self.population, count.clone());
         let changes = self.changes.as_ref().map(|count| tokio::task::spawn_local(change(count)));
         if let Extent::For(time) = extent {
             tokio::time::sleep(time).await;
@@ -266,15 +267,19 @@ impl Shared {
     }
 }
 
-/// Changes one instance after the other, ten in a second, until it is dropped. `count` goes on from load to load, so
-/// that each says something new.
-async fn change(address: SocketAddr, population: Population, count: Rc<Cell<usize>>) -> io::Result<()> {
-    let mut connection = h2::Connection::open(address, requests::REGISTER, ROOM).await?;
+/// Changes one instance after the other, ten in a second, until it is dropped; over the wire of the load. `count` goes
+/// on from load to load, so that each says something new.
+async fn change(
+    address: SocketAddr,
+    wire: Wire,
+    population: Population,
+    count: Rc<Cell<usize>>,
+) -> io::Result<()> {
+    let mut writer = Writer::of(wire, address).await?;
     loop {
         let turn = count.replace(count.get() + 1);
         // Far apart, so that each is of another application.
-        let instance = population.instance(turn * 101, turn + 2);
-        finish(&mut connection, &h2::framed(&requests::register(&instance))).await?;
+        writer.write(&population.instance(turn * 101, turn + 2)).await?;
         tokio::time::sleep(BETWEEN_CHANGES).await;
     }
 }

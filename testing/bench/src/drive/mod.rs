@@ -2,8 +2,10 @@
 //! servers are processes of their own; this one asks.
 
 mod audience;
+mod chunks;
 mod crowd;
 mod etcd;
+pub(crate) mod eureka;
 mod frames;
 mod h1;
 mod h2;
@@ -203,7 +205,7 @@ impl Bench {
     }
 
     fn loads(&self, operation: Operation, busy: bool, programs: &[Program]) -> io::Result<Turns> {
-        let population = Population { instances: self.pace.instances, per_app: operation.per_app() };
+        let population = Population::of(self.pace.instances, operation.per_app());
         let load = Load::new(operation, population, busy);
         let loads: Vec<Load> = programs.iter().map(|program| load.told_by(tongue(program))).collect();
         let mut sides = started(programs)?;
@@ -271,7 +273,7 @@ impl Bench {
     fn steady(&self, layout: Layout, programs: &[Program]) -> io::Result<Turns> {
         let (changes, every) = self.pace.steady;
         let instances = self.pace.large.0;
-        let population = Population { instances, per_app: instances };
+        let population = Population::of(instances, instances);
         // A registry of others holds nothing but what changes, and is no slower for that.
         let prepare = |served: &Served, tongue: Tongue| match tongue {
             Tongue::Heureka => {
@@ -334,6 +336,8 @@ fn tongue(program: &Program) -> Tongue {
         Program::Peer(Peer::Etcd, _) => Tongue::Etcd,
         Program::Peer(Peer::Nacos, _) => Tongue::Nacos,
         Program::Heureka | Program::Kept(_) | Program::Limit | Program::Binary(_) => Tongue::Heureka,
+        // It has REST alone, which ours speaks as well.
+        Program::Peer(Peer::Eureka | Peer::CachedEureka, _) => Tongue::Heureka,
     }
 }
 

@@ -46,6 +46,7 @@ pub(super) struct Population {
     /// Full batches of them.
     pub(super) instances: usize,
     pub(super) per_app: usize,
+    pub(super) values: Values,
 }
 
 /// How a call goes out.
@@ -109,7 +110,7 @@ impl Operation {
     /// A request of each kind that there is. Those that register do it in each of these versions, one after the other:
     /// two of them say something new of each instance at each turn.
     pub(super) fn requests(self, population: Population, versions: &[usize]) -> Vec<Bytes> {
-        let Population { instances, per_app } = population;
+        let Population { instances, per_app, .. } = population;
         let all = |version| (0..instances).map(move |n| population.instance(n, version));
         let apps = || (0..instances).step_by(per_app).map(|n| instances::app(n, per_app));
         let instances = || versions.iter().copied().flat_map(all);
@@ -151,9 +152,14 @@ impl Operation {
 }
 
 impl Population {
+    /// So many of the usual ones.
+    pub(super) fn of(instances: usize, per_app: usize) -> Self {
+        Self { instances, per_app, values: Values::Shared }
+    }
+
     /// The `n`-th of them, as [`instances::instance`].
     pub(super) fn instance(self, n: usize, version: usize) -> Instance {
-        instances::placed(n % self.instances, self.per_app, Values::Shared, version)
+        instances::placed(n % self.instances, self.per_app, self.values, version)
     }
 }
 
@@ -224,14 +230,17 @@ fn list(app: Option<String>) -> v1::ListInstancesRequest {
     v1::ListInstancesRequest { selectors, ..v1::ListInstancesRequest::default() }
 }
 
-fn post(instance: &Instance) -> Bytes {
+/// The registration of a Eureka client.
+pub(super) fn post(instance: &Instance) -> Bytes {
+    // Nothing lapses while something else is measured.
+    let lease = instance.lease.duration().as_secs();
     let body = serde_json::json!({ "instance": {
         "instanceId": instance.key.id, "app": instance.key.app, "hostName": instance.host_name,
         "ipAddr": instance.ip_address, "status": instance.status.as_str(), "overriddenstatus": "UNKNOWN",
         "port": { "$": 8080, "@enabled": "true" }, "securePort": { "$": 8443, "@enabled": "true" },
         "countryId": 1,
         "dataCenterInfo": { "@class": "com.netflix.appinfo.InstanceInfo$DefaultDataCenterInfo", "name": "MyOwn" },
-        "leaseInfo": { "renewalIntervalInSecs": 30, "durationInSecs": 90 },
+        "leaseInfo": { "renewalIntervalInSecs": 30, "durationInSecs": lease },
         "metadata": instance.metadata,
         "homePageUrl": instance.urls.home_page, "statusPageUrl": instance.urls.status_page,
         "healthCheckUrl": instance.urls.health_check,
@@ -258,7 +267,8 @@ fn put(instance: &Instance) -> Bytes {
     .into()
 }
 
-fn get(path: &str, gzip: bool) -> Bytes {
+/// A list in JSON, or a part of it.
+pub(super) fn get(path: &str, gzip: bool) -> Bytes {
     let coding = if gzip { "accept-encoding: gzip\r\n" } else { "" };
     format!("GET /eureka/apps{path} HTTP/1.1\r\nhost: localhost\r\naccept: application/json\r\n{coding}\r\n")
         .into()

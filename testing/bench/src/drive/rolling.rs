@@ -37,7 +37,7 @@ const ROOM: usize = 64 << 10;
 /// A server that does not start, a connection that breaks, a call that fails.
 pub(super) fn measure(bench: &Bench, program: &Program) -> io::Result<Sample> {
     let instances = bench.pace.large.1;
-    let population = Population { instances, per_app: instances };
+    let population = Population::of(instances, instances);
     let layout = WATCHERS.at_most(bench.pace.shared, bench.pace.shared);
     let mut served = program.start()?;
     let measured = Load::registrations(Operation::BatchRegister, population, 0)

@@ -89,7 +89,7 @@ pub(super) fn memory(bench: &Bench, program: &Program) -> io::Result<Sample> {
 }
 
 fn grown(bench: &Bench, served: &Served) -> io::Result<Sample> {
-    let population = Population { instances: INSTANCES.min(bench.pace.instances), per_app: PER_APP };
+    let population = Population::of(INSTANCES.min(bench.pace.instances), PER_APP);
     let change = |rounds: std::ops::Range<usize>| {
         let mut round = |version| {
             Load::registrations(Operation::BatchRegister, population, version).run(

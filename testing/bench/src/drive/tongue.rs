@@ -14,7 +14,7 @@ use super::frames::{event_of, is_change};
 use super::h1;
 use super::h2::{self, framed};
 use super::load::finish;
-use super::requests::{self, REGISTER};
+use super::requests::{self, REGISTER, Wire};
 use super::{etcd, nacos};
 
 /// The wire of a server.
@@ -124,11 +124,24 @@ const ROOM: usize = 2 << 10;
 /// A connection that makes changes.
 pub(super) enum Writer {
     Heureka(h2::Connection),
+    /// Ours, and the original.
+    Rest(h1::Connection),
     Etcd(h2::Connection),
     Nacos(h1::Connection),
 }
 
 impl Writer {
+    /// A connection for changes to a server of ours or the original over such a wire.
+    ///
+    /// # Errors
+    /// A server that does not answer.
+    pub(super) async fn of(wire: Wire, address: SocketAddr) -> io::Result<Self> {
+        match wire {
+            Wire::Grpc { .. } => Tongue::Heureka.writer(address).await,
+            Wire::Rest { .. } => Ok(Self::Rest(h1::Connection::open(address).await?)),
+        }
+    }
+
     /// Makes an instance known as it is now.
     ///
     /// # Errors
@@ -143,6 +156,7 @@ impl Writer {
                 let request = etcd::put(instance, requests::register(instance));
                 !finish(connection, &request).await?.is_empty()
             }
+            Self::Rest(connection) => connection.call(&requests::post(instance), |_| {}).await?.is_success,
             Self::Nacos(connection) => connection.call(&nacos::register(instance), |_| {}).await?.is_success,
         };
         if done { Ok(()) } else { Err(io::Error::other("a change was refused")) }

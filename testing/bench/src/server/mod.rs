@@ -15,7 +15,7 @@ use crate::machine;
 
 pub(crate) use child::{NODE, ROLE, run};
 pub(crate) use limit::ANSWER;
-pub(crate) use peers::Peer;
+pub(crate) use peers::{Peer, on_path};
 
 /// What a process serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +41,8 @@ pub(crate) struct Served {
     process: u32,
     /// Whether its clock may be moved on.
     can_skip: bool,
+    /// Whether its threads come and go while it serves.
+    threads_end: bool,
     child: Child,
     /// The child reads until this closes.
     input: Option<ChildStdin>,
@@ -77,7 +79,8 @@ impl Program {
         match announced(&line) {
             Some((address, process, writes)) => {
                 let can_skip = *self == Self::Heureka;
-                Ok(Served { address, writes, process, can_skip, child, input })
+                let threads_end = matches!(self, Self::Peer(peer, _) if peer.is_eureka());
+                Ok(Served { address, writes, process, can_skip, threads_end, child, input })
             }
             None => {
                 drop(input);
@@ -111,7 +114,7 @@ impl Served {
 
     /// Seconds that the server was on a processor so far.
     pub(crate) fn cpu(&self) -> f64 {
-        machine::used_by(self.process)
+        if self.threads_end { machine::used_by_all(self.process) } else { machine::used_by(self.process) }
     }
 
     /// Bytes of memory that the server holds.
@@ -120,6 +123,15 @@ impl Served {
     /// A server that is gone, a system that does not tell.
     pub(crate) fn resident(&self) -> io::Result<f64> {
         let bytes = machine::resident_of(self.process);
+        bytes.map(|bytes| bytes as f64).ok_or_else(|| io::Error::other("the system does not tell its memory"))
+    }
+
+    /// The same with its share of what it has in common with other processes.
+    ///
+    /// # Errors
+    /// A server that is gone, a system that does not tell.
+    pub(crate) fn proportional(&self) -> io::Result<f64> {
+        let bytes = machine::proportional_of(self.process);
         bytes.map(|bytes| bytes as f64).ok_or_else(|| io::Error::other("the system does not tell its memory"))
     }
 
