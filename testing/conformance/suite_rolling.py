@@ -203,7 +203,6 @@ class Spring(Real):
         java += ["--eureka.client.jersey.enabled=false", "--logging.level.com.netflix=OFF"]
         java += ["--logging.level.org.springframework=ERROR"]
         super().__init__(start("Spring", *java), app, f"host:{app}:80")
-        self.program.wait_for("started")
 
     def keys(self):
         return set(self.program.ask("held"))
@@ -247,15 +246,18 @@ def main(cluster, watchers, start):
         lookout.add("MATES/0")
 
     with check("real clients of every kind register and hold each other"):
+        # It takes longest to start.
+        spring = Spring(start, next(orders))
         clients = [Python(start, next(orders), number) for number in range(2)]
         clients += [JavaScript(start, next(orders), number) for number in range(4)]
-        clients.append(Spring(start, next(orders)))
         native.ask("keep", app="KEPT", id="native", lease=LEASE)
         for app, language in (("PAY", "py"), ("SHIP", "js")):
             owners.append(start(language, next(targets), app, "9600", kind=Owner))
             views.append(start(f"watch.{language}", next(targets), kind=Example))
         for owner in owners:
             owner.registers()
+        spring.program.wait_for("started")
+        clients.append(spring)
         lookout.add("KEPT/native", *(one.key for one in clients + owners))
 
     def agree():
