@@ -165,6 +165,7 @@ impl Registry {
             expired: count(&counters.expired),
             registered_after_cancel: count(&counters.after_cancel),
             stamps_ahead: count(&counters.stamps_ahead),
+            endpoints_replaced: count(&counters.endpoints_replaced),
             version_collisions: count(&counters.collisions),
             reports_accepted: count(&counters.reports_accepted),
             reports_capped: count(&counters.reports_capped),

@@ -94,6 +94,15 @@ impl Registry {
         }
     }
 
+    /// Two processes that share an id show only when one registers over the other; so does one that moved.
+    fn note_move(&self, key: &Key<'_>, incoming: &Incoming<'_>) {
+        let moved = |held: &Held| !held.record.same_endpoint(incoming.flat);
+        if incoming.claim != Claim::PeerStamp && key.live().is_ok_and(moved) {
+            self.counters.endpoints_replaced.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(key = %key.name(), "a live instance was registered again from another address");
+        }
+    }
+
     /// Carries an admission out; tells whether the caller's record is the stored one now.
     fn admitted(
         &self,
@@ -129,6 +138,7 @@ impl Registry {
         origin: &Origin,
     ) -> Result<(), Refused> {
         self.counters.highest_owner.fetch_max(owner, Ordering::Relaxed);
+        self.note_move(key, incoming);
         let sign = Sign { at: self.moment(key.now()), heard: origin.heard(), beaten: false };
         let renewal = Renewal::Sign(sign);
         let cause = if key.live().is_ok() { Cause::Updated } else { Cause::Registered };

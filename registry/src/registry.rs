@@ -85,6 +85,7 @@ pub(crate) struct Counters {
     pub(crate) expired: AtomicU64,
     pub(crate) after_cancel: AtomicU64,
     pub(crate) stamps_ahead: AtomicU64,
+    pub(crate) endpoints_replaced: AtomicU64,
     pub(crate) collisions: AtomicU64,
     /// Reports of owners that readers were told of at once, that waited for their turn, and that were refused.
     pub(crate) reports_accepted: AtomicU64,

@@ -236,6 +236,8 @@ pub struct Stats {
     pub registered_after_cancel: u64,
     /// Stored stamps that lay too far ahead to refuse a later registration.
     pub stamps_ahead: u64,
+    /// Live instances that were registered again from another host, address or port.
+    pub endpoints_replaced: u64,
     /// Equal versions with different content met in a merge.
     pub version_collisions: u64,
     /// Reports of owners of which readers were told at once.

@@ -114,6 +114,44 @@ async fn f03_ports_in_xml_are_taken_in_every_spelling() {
 }
 
 #[tokio::test]
+async fn f05_a_lease_is_as_long_as_any_spelling_says_or_the_usual_90_seconds() {
+    let server = Server::new();
+    for (told, seconds) in [
+        ("0", 90),
+        ("-1", 90),
+        ("null", 90),
+        (r#""""#, 90),
+        (r#"" ""#, 90),
+        ("0.5", 90),
+        ("1", 1),
+        (r#"" 7 ""#, 7),
+        ("7.9", 7),
+        (r#""7.9""#, 7),
+        ("7e1", 70),
+        ("86401", 86_400),
+        ("2147483648", 86_400),
+        ("5,\"durationInSecs\":6", 6),
+        (r#"5,"evictionDurationInSecs":9,"registrationTimestamp":{},"lastRenewalTimestamp":"x""#, 5),
+    ] {
+        let members = format!(r#","leaseInfo":{{"durationInSecs":{told}}}"#);
+        server.post("L", &json("L", &members)).await.assert_quiet(204);
+        assert_eq!(only(&server, "L").await["leaseInfo"]["durationInSecs"], seconds, "{told}");
+    }
+    for (told, seconds) in [
+        ("<leaseInfo/>", 90),
+        ("<leaseInfo><durationInSecs/></leaseInfo>", 90),
+        ("<leaseInfo>\n <durationInSecs> 7.9\n</durationInSecs>\n</leaseInfo>", 7),
+        (
+            "<leaseInfo><evictionTimestamp>x</evictionTimestamp><durationInSecs>7</durationInSecs></leaseInfo>",
+            7,
+        ),
+    ] {
+        server.post_xml("L", &xml("L", told)).await.assert_quiet(204);
+        assert_eq!(only(&server, "L").await["leaseInfo"]["durationInSecs"], seconds, "{told}");
+    }
+}
+
+#[tokio::test]
 async fn f09_an_id_is_what_was_sent_or_derived_from_what_tells_instances_apart() {
     let server = Server::new();
     let amazon =
@@ -438,6 +476,40 @@ async fn f40_the_end_of_an_override_with_and_without_a_word_for_what_follows() {
                 .send("GET", "/eureka/apps/delta", &[("accept", "application/json")], Body::empty())
                 .await;
             assert_eq!(list.json()["applications"]["apps__hashcode"], format!("{shown}_1_"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn f67_which_port_is_enabled_is_told_as_it_was_sent() {
+    let server = Server::new();
+    for plain in ["true", "false"] {
+        for secure in ["true", "false"] {
+            let members = format!(
+                r#","port":{{"$":8080,"@enabled":{plain}}},"securePort":{{"$":8443,"@enabled":"{secure}"}},
+                "vipAddress":"v","secureVipAddress":"s","homePageUrl":"https://h1:8443/""#
+            );
+            server.post("SEC", &json("SEC", &members)).await.assert_quiet(204);
+            // Once more with what the XML says.
+            for _ in 0..2 {
+                let one = only(&server, "SEC").await;
+                assert_eq!(one["port"], json!({"$": 8080, "@enabled": plain}));
+                assert_eq!(one["securePort"], json!({"$": 8443, "@enabled": secure}));
+                assert_eq!(one["homePageUrl"], "https://h1:8443/");
+                let document = server.get_xml("/SEC/h1").await;
+                let root = Element::parse(document.text()).unwrap();
+                let flag = |member| root.child(member).unwrap().attribute("enabled");
+                assert_eq!((flag("port"), flag("securePort")), (Some(plain), Some(secure)));
+                server.delete("/SEC/h1").await.assert_quiet(200);
+                server.post_xml("SEC", document.text()).await.assert_quiet(204);
+            }
+            // An address is one, whether its port is enabled or not.
+            for (path, found) in [("vips/v", 1), ("svips/s", 1), ("vips/s", 0), ("svips/v", 0)] {
+                let path = format!("/eureka/{path}");
+                let answer = server.send("GET", &path, &[("accept", "application/json")], "").await;
+                let list = answer.json()["applications"]["application"].as_array().unwrap().len();
+                assert_eq!(list, found, "{path}");
+            }
         }
     }
 }

@@ -603,14 +603,16 @@ async fn f35_a_deltas_hash_and_body_are_of_one_moment() {
 #[tokio::test]
 async fn f38_a_write_is_seen_by_the_next_read_of_every_view() {
     let server = Server::new();
-    let views = ["/apps", "/apps/FR", "/apps/delta", "/vips/FR", "/instances/f1"];
+    let views = ["/apps", "/apps/FR", "/apps/FR/f1", "/apps/delta", "/vips/FR", "/svips/FR", "/instances/f1"];
+    let secure = r#","secureVipAddress":"FR""#;
     for round in 0..3 {
         for view in views {
             server.send("GET", &format!("/eureka{view}"), &[JSON], Body::empty()).await;
         }
         server
             .register(
-                &Draft::new("FR", "f1", "UP", round).extra(&format!(r#","metadata":{{"r":"round{round}"}}"#)),
+                &Draft::new("FR", "f1", "UP", round)
+                    .extra(&format!(r#"{secure},"metadata":{{"r":"round{round}"}}"#)),
             )
             .await;
         for view in views {
@@ -620,9 +622,31 @@ async fn f38_a_write_is_seen_by_the_next_read_of_every_view() {
             }
         }
     }
+    for (method, path, shown) in [
+        ("PUT", "metadata?r=told", "told"),
+        ("PUT", "status?value=OUT_OF_SERVICE", "OUT_OF_SERVICE"),
+        ("PUT", "status?value=DOWN", "DOWN"),
+        ("DELETE", "status?value=STARTING", "STARTING"),
+    ] {
+        server
+            .send(method, &format!("/eureka/apps/FR/f1/{path}"), &[], Body::empty())
+            .await
+            .assert_quiet(200);
+        for view in views {
+            for headers in [JSON, XML] {
+                let answer = server.send("GET", &format!("/eureka{view}"), &[headers], Body::empty()).await;
+                assert!(answer.text().contains(shown), "{view} after {path}");
+            }
+        }
+    }
     server.delete("/FR/f1").await.assert_quiet(200);
-    server.get("/FR").await.assert_quiet(404);
-    assert!(!server.get("").await.text().contains("\"f1\""));
+    for view in views {
+        for headers in [JSON, XML] {
+            let answer = server.send("GET", &format!("/eureka{view}"), &[headers], Body::empty()).await;
+            let told = view == "/apps/delta";
+            assert_eq!(answer.status == 200 && answer.text().contains("f1"), told, "{view}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -160,6 +160,18 @@ async fn sizes_are_bounded_and_each_bound_is_named() {
     refused(&server, &[JSON], instance(&many), 400, "metadata: has 1025, more than the limit of 1024").await;
     let huge = instance(&format!(r#","unknown":"{}""#, text(1 << 20)));
     refused(&server, &[JSON], huge, 413, "more than the limit of 1048576 bytes").await;
+    let many: Vec<_> = (0..1025).map(|number| format!("k{number}")).collect();
+    for (parameters, reason) in [
+        (text(257), "has 257, more than the limit of 256"),
+        (many.join("&"), "metadata: has 1025, more than the limit of 1024"),
+        ("k=%ff".to_owned(), "metadata: is not UTF-8"),
+    ] {
+        let before = server.registry.head();
+        let answer = server.put(&format!("/GOOD/g1/metadata?{parameters}")).await;
+        assert_eq!(answer.status, 400, "{reason}");
+        assert!(answer.text().contains(reason), "{}", answer.text());
+        assert_untouched(&server, before).await;
+    }
     // F12: 100 KB in one value are taken whole.
     let long = instance(&format!(r#","metadata":{{"ifaces":"{}"}}"#, text(100_000)));
     server.send("POST", "/eureka/apps/BAD", &[JSON], long).await.assert_quiet(204);

@@ -223,6 +223,12 @@ impl Record {
         self.head().status == status && self.head().template.reads_as(self.residue(), flat)
     }
 
+    /// Whether host, address and port are these. They come first among the texts, so no other is looked at.
+    pub(crate) fn same_endpoint(&self, flat: &Flat<'_>) -> bool {
+        let of_endpoint = |(tag, ..): &(Tag, &str, &str)| tag.is_marked();
+        self.fields().take_while(of_endpoint).eq(flat.fields().take_while(of_endpoint))
+    }
+
     /// The owner's texts, unread.
     pub(crate) fn fields(&self) -> impl Iterator<Item = (Tag, &str, &str)> {
         self.head().template.fields(self.residue())

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use heureka_model::{Action, Instance, Status, Wall};
+use heureka_model::{Action, Instance, Port, Status, Wall};
 
 use super::support::{GRPC, REST, World, instance, key};
 use crate::{Beat, Cause, Claim, Config, MetadataPatch, Origin, Refused, RegisterMode, SetOverride, Writer};
@@ -72,6 +72,34 @@ fn a_record_of_a_clock_that_was_ahead_does_not_last() {
     world.cancel("W", "s");
     world.register(right);
     assert_eq!(world.get("W", "s").unwrap().instance.host_name, "new");
+}
+
+#[test]
+fn an_id_that_comes_from_two_endpoints_is_counted() {
+    let world = world();
+    let at = |stamp, host: &str, address: &str, port| Instance {
+        host_name: host.into(),
+        ip_address: address.into(),
+        port: Some(Port { number: port, enabled: true }),
+        ..stamped("d", Status::Up, stamp)
+    };
+    for (instance, replaced) in [
+        (at(1, "h", "10.0.0.1", 9001), 0),
+        (at(2, "h", "10.0.0.1", 9001), 0),
+        (Instance { app_group: "G".into(), ..at(3, "h", "10.0.0.1", 9001) }, 0),
+        (at(4, "h", "10.0.0.1", 9002), 1),
+        (at(5, "h", "10.0.0.2", 9002), 2),
+        (at(6, "i", "10.0.0.2", 9002), 3),
+        // Older, and yet another incarnation, since it is of another place.
+        (at(1, "h", "10.0.0.1", 9001), 4),
+        (Instance { port: None, ..at(7, "h", "10.0.0.1", 1) }, 5),
+    ] {
+        world.register(instance);
+        assert_eq!(world.registry.stats().endpoints_replaced, replaced);
+    }
+    world.cancel("W", "d");
+    world.register(at(8, "j", "10.0.0.3", 1));
+    assert_eq!(world.registry.stats().endpoints_replaced, 5, "nobody was there any more");
 }
 
 #[test]

@@ -112,6 +112,7 @@ fn core_counts() -> Read<Counter, Stats, u64> {
         (counter!("heureka_lease_expired_total"), |stats| stats.expired),
         (counter!("heureka_registry_registered_after_cancel_total"), |stats| stats.registered_after_cancel),
         (counter!("heureka_registry_stamps_ahead_total"), |stats| stats.stamps_ahead),
+        (counter!("heureka_registry_endpoints_replaced_total"), |stats| stats.endpoints_replaced),
         (counter!("heureka_registry_version_collisions_total"), |stats| stats.version_collisions),
         (reports("accepted"), |stats| stats.reports_accepted),
         (reports("capped"), |stats| stats.reports_capped),

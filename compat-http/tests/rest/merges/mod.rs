@@ -46,7 +46,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let (app, id, word) = (0..3_u8, 0..3_u8, 0..4_u8);
-    let status = prop::sample::select(vec!["UP", "DOWN", "STARTING", "OUT_OF_SERVICE"]);
+    let status = prop::sample::select(vec!["UP", "DOWN", "STARTING", "OUT_OF_SERVICE", "UNKNOWN"]);
     prop_oneof![
         4 => (app.clone(), id.clone(), status.clone(), word.clone())
             .prop_map(|(app, id, status, word)| Step::Register { app, id, status, word }),

@@ -114,5 +114,8 @@ async fn f68(bench: Bench) -> Found {
     json("address as it was sent", &one["ipAddr"], json!("10.0.0.2"))?;
     json("port", &one["port"]["$"], json!(9002))?;
     json("instances", &server.rest.json("").await?["applications"]["apps__hashcode"], json!("UP_1_"))?;
+    let told = server.rest.metric("heureka_registry_endpoints_replaced_total").await?;
+    same("heureka_registry_endpoints_replaced_total", told > 0.5, true)?;
+    same("it is told in the log", server.complaints().join("\n").contains("another address"), true)?;
     Ok("addresses are kept as sent, never the caller's; the newest stamp stays".to_owned())
 }
