@@ -53,6 +53,11 @@ impl Stored {
             lower_beats: 0,
         }
     }
+
+    /// As [`Head::latest`](crate::record::Head::latest).
+    fn latest(&self) -> u64 {
+        self.version.owner.max(self.dirty.unwrap_or_default().0)
+    }
 }
 
 impl Claim {
@@ -167,8 +172,7 @@ fn next(stored: &Stored, now: Wall) -> Admission {
 }
 
 fn stamped(stored: &Stored, stamp: Option<Wall>, now: Wall) -> Admission {
-    let after =
-        |stamp: Wall| Admission::Accept { owner: stamp.0.max(stored.version.owner.saturating_add(1)) };
+    let after = |stamp: Wall| Admission::Accept { owner: stamp.0.max(stored.latest().saturating_add(1)) };
     if stored.life != Life::Live {
         return after(stamp.unwrap_or(now));
     }
@@ -189,8 +193,9 @@ fn from_peer(stored: &Stored, stamp: Option<Wall>, now: Wall) -> Admission {
     let stamp = stamp.unwrap_or(now).0;
     let known = stored.version.owner;
     match stored.life {
-        Life::Live if stamp == known && stored.same_content => Admission::Renew,
-        Life::Live if stamp < known => Admission::Late { renew: true },
+        // Here the owner's stamp counts as well: it may have said the same again since.
+        Life::Live if stamp == stored.latest() && stored.same_content => Admission::Renew,
+        Life::Live if stamp < stored.latest() => Admission::Late { renew: true },
         Life::Cancelled if stamp <= known => Admission::Late { renew: false },
         Life::Expired if stamp < known => Admission::Late { renew: false },
         _ => Admission::Accept { owner: stamp },
@@ -283,6 +288,7 @@ mod tests {
         let same = Stored { same_content: true, ..live };
         let moved = Stored { same_address: false, ..live };
         let believed = Stored { lower_beats: 2, ..live };
+        let raised = Stored { dirty: Some(Wall(200)), ..moved };
         let ahead = Stored { dirty: Some(Wall(NOW.0 + 60_001)), ..live };
         let barely = Stored { dirty: Some(Wall(NOW.0 + 60_000)), ..live };
         let late = Admission::Late { renew: true };
@@ -292,7 +298,8 @@ mod tests {
             ("an older stamp is a late copy", live, Some(99), late.clone()),
             ("from another address it is a new incarnation", moved, Some(99), accept(101)),
             ("two heartbeats of it are believed", believed, Some(99), accept(101)),
-            ("a stored stamp far ahead refuses nobody", ahead, Some(99), accept(101)),
+            ("its version is above what other servers may know", raised, Some(99), accept(201)),
+            ("a stored stamp far ahead refuses nobody", ahead, Some(99), accept(NOW.0 + 60_002)),
             ("one within a minute does", barely, Some(99), late),
             ("the same content renews", same, Some(100), Admission::Renew),
             ("the same content with a newer stamp renews", same, Some(200), Admission::Renew),
@@ -316,12 +323,16 @@ mod tests {
     #[test]
     fn copies_from_eureka_peers() {
         let live = stored(Life::Live, 100, 100);
+        let raised = stored(Life::Live, 100, 200);
         let same = Stored { same_content: true, ..live };
         let table = [
             ("newer wins", live, 101, accept(101)),
             ("equal with other content wins", live, 100, accept(100)),
             ("equal with the same content renews", same, 100, Admission::Renew),
             ("older renews what is stored", live, 99, Admission::Late { renew: true }),
+            ("also when only the stamp was raised since", raised, 150, Admission::Late { renew: true }),
+            ("the raised stamp with other content wins", raised, 200, accept(200)),
+            ("a stamp above it wins", raised, 201, accept(201)),
             (
                 "a tombstone stands against its own stamp",
                 stored(Life::Cancelled, 100, 1),

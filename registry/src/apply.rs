@@ -400,8 +400,7 @@ impl OwnerWrite {
 
     /// The next write of a record's owner by this server: same writer, same stamp.
     pub(crate) fn after(record: &Record, status: Status) -> Self {
-        let last = Self::same(record);
-        Self { owner: last.owner.saturating_add(1), status, ..last }
+        Self { owner: record.head().latest().saturating_add(1), status, ..Self::same(record) }
     }
 }
 

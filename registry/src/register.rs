@@ -117,7 +117,10 @@ impl Registry {
                 key.renew(origin);
                 // Whoever says what is stored lives, and ends a row of older heartbeats.
                 key.held().into_iter().for_each(|held| self.lower_beats.clear(held.slot));
-                key.raise_dirty(incoming.instance.last_dirty);
+                // A peer's copy has our version for a stamp.
+                if incoming.claim != Claim::PeerStamp {
+                    key.raise_dirty(incoming.instance.last_dirty);
+                }
                 Ok(true)
             }
             Admission::Late { renew } => {

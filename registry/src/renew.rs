@@ -102,7 +102,9 @@ impl Registry {
                 self.lower_beats.clear(slot);
                 Ok(())
             }
-            Beat::Stamp(stamp) | Beat::PeerStamp(stamp) if Some(stamp) > known => Err(Refused::Outdated),
+            Beat::Stamp(stamp) if Some(stamp) > known => Err(Refused::Outdated),
+            // To peers our version goes out as the stamp.
+            Beat::PeerStamp(stamp) if stamp.0 > record.head().latest() => Err(Refused::Outdated),
             Beat::PeerStamp(stamp) if Some(stamp) < known => {
                 Err(Refused::Conflict(Box::new(record.registration(revision, self.renewed(slot, now)))))
             }

@@ -84,9 +84,11 @@ impl Body {
     }
 }
 
-/// What another server orders this copy by: the owner's version, which only grows. Its numbers are signed.
+/// What another server orders this copy by: the greater of the owner's version and stamp, which only grows. Its numbers
+/// are signed.
 fn stamp(registration: &Registration) -> Wall {
-    Wall(registration.version.owner.min(i64::MAX as u64))
+    let version = Wall(registration.version.owner);
+    registration.instance.last_dirty.map_or(version, |stamp| stamp.max(version)).min(Wall(i64::MAX as u64))
 }
 
 /// The instance as the other is to keep it.

@@ -64,8 +64,8 @@ fn repair_one(registry: &Registry, listed: Parsed, outbox: &mut Outbox, now: Now
             take(registry, listed, now);
         }
         Content::Cancelled => outbox.remove(key),
-        Content::Live(_) if theirs > state.owner.version => take(registry, listed, now),
-        Content::Live(_) if theirs < state.owner.version => outbox.tell(key),
+        Content::Live(_) if theirs > state.owner.latest() => take(registry, listed, now),
+        Content::Live(_) if theirs < state.owner.latest() => outbox.tell(key),
         Content::Live(_) => repair_status(registry, &state, listed, outbox, now),
     }
 }

@@ -28,12 +28,21 @@ use crate::negotiate::{Format, Shape};
 /// # Errors
 /// `Body` when it is no such document, `Invalid` when a member cannot be meant.
 pub(crate) fn read_instance(body: &[u8], format: Format) -> Result<Draft, Error> {
+    if format == Format::Xml && declares_latin(body) {
+        return xml_reader::read_instance(&body.iter().map(|byte| char::from(*byte)).collect::<String>());
+    }
     let text = std::str::from_utf8(body).map_err(|_| Error::Body("the text is not UTF-8".into()))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     match format {
         Format::Json => json_reader::read_instance(text),
         Format::Xml => xml_reader::read_instance(text),
     }
+}
+
+/// Whether a document declares to be in ISO 8859-1, the one encoding beside UTF-8 that is read.
+fn declares_latin(body: &[u8]) -> bool {
+    let declaration = body.strip_prefix(b"<?xml").and_then(|rest| rest.split(|byte| *byte == b'>').next());
+    declaration.is_some_and(|text| text.to_ascii_lowercase().windows(10).any(|word| word == b"iso-8859-1"))
 }
 
 /// One instance as a document of its own.

@@ -244,6 +244,27 @@ async fn f28_a_late_copy_in_a_batch_stays_gone_and_a_newer_one_comes_back() {
 }
 
 #[tokio::test]
+async fn f28_a_late_copy_loses_to_an_owner_that_repeated_itself() {
+    let server = Server::trusting();
+    let late =
+        |id: &str, stamp| registration(&Draft::new("A", id, "DOWN", stamp).extra(r#","vipAddress":"old""#));
+    for id in ["1", "2"] {
+        server.register(&Draft::new("A", id, "UP", 100)).await;
+        server.register(&Draft::new("A", id, "UP", 200)).await;
+    }
+    assert_eq!(codes(&server, json!([late("1", 150)])).await, [200]);
+    let headers = [("content-type", "application/json"), ("x-netflix-discovery-replication", "true")];
+    let body = Draft::new("A", "2", "DOWN", 150).json();
+    server.send("POST", "/eureka/apps/A", &headers, body).await.assert_quiet(204);
+    for id in ["1", "2"] {
+        let found = server.instance("A", id).await;
+        assert_eq!((&found["status"], &found["lastDirtyTimestamp"]), (&"UP".into(), &"200".into()));
+    }
+    assert_eq!(codes(&server, json!([late("1", 200)])).await, [200]);
+    assert_eq!(server.status("A", "1").await, "DOWN");
+}
+
+#[tokio::test]
 async fn f46_conflicts_resolve_and_stop() {
     let server = Server::trusting();
     server.register(&Draft::new("CF", "c1", "UP", 200)).await;

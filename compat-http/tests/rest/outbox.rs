@@ -93,6 +93,24 @@ async fn an_item_has_the_members_of_the_original_and_no_others() {
 }
 
 #[tokio::test]
+async fn what_goes_out_is_stamped_with_the_greater_of_version_and_stamp() {
+    let mut sender = Sender::new();
+    sender.told();
+    sender.server.register(&Draft::new("A", "1", "UP", 100)).await;
+    sender.server.register(&Draft::new("A", "1", "UP", 300)).await;
+    let stamps = |items: Vec<Value>| -> Vec<u64> {
+        items.iter().map(|item| item["lastDirtyTimestamp"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(stamps(sender.next().unwrap()), [300], "no peer that heard of 300 takes less");
+    sender.answer(&[200]);
+    sender.server.beat("A", "1", "?lastDirtyTimestamp=300").await.assert_quiet(200);
+    assert_eq!(stamps(sender.next().unwrap()), [300]);
+    sender.answer(&[200]);
+    sender.server.put("/A/1/metadata?k=v").await.assert_quiet(200);
+    assert_eq!(stamps(sender.next().unwrap())[0], 301);
+}
+
+#[tokio::test]
 async fn each_kind_of_write_goes_out_once_and_in_its_order() {
     let mut sender = Sender::new();
     sender.told();

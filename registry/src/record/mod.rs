@@ -105,6 +105,11 @@ impl Head {
         }
     }
 
+    /// The greater of version and stamp: what copies that have a stamp only are compared with.
+    pub(crate) fn latest(&self) -> u64 {
+        self.owner.max(self.dirty.unwrap_or_default().0)
+    }
+
     /// The nearer of the two by whom the registers came.
     pub(crate) fn by(&self) -> Heard {
         let overlay = self.overlay.as_ref().map_or(Heard::Peer, |_| self.overlay_by);

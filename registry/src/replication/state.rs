@@ -37,6 +37,14 @@ pub struct OwnerState {
     pub service_up: Wall,
 }
 
+impl OwnerState {
+    /// The greater of version and stamp: what copies that have a stamp only are compared with.
+    #[must_use]
+    pub fn latest(&self) -> u64 {
+        self.version.max(self.dirty.unwrap_or_default().0)
+    }
+}
+
 /// What an owner's register holds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {

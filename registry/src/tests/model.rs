@@ -84,6 +84,10 @@ impl Known {
         )
     }
 
+    fn latest(&self) -> u64 {
+        self.owner.max(self.instance.last_dirty.unwrap_or_default().0)
+    }
+
     fn lapsed(&self, second: u64) -> bool {
         self.life == Life::Live && second > self.renewed + self.instance.lease.duration().as_secs()
     }
@@ -125,7 +129,9 @@ impl Model {
                 let second = self.second;
                 let known = self.keys.get_mut(&instance.key).unwrap();
                 known.renewed = second;
-                known.instance.last_dirty = known.instance.last_dirty.max(instance.last_dirty);
+                if claim != Claim::PeerStamp {
+                    known.instance.last_dirty = known.instance.last_dirty.max(instance.last_dirty);
+                }
             }
             Admission::Late { renew } => {
                 let second = self.second;
@@ -211,7 +217,7 @@ impl Model {
         }
         if let Some(status) = status.filter(|status| *status != known.instance.status) {
             self.change(key, |known| {
-                known.owner += 1;
+                known.owner = known.latest() + 1;
                 known.instance.status = status;
                 known.lower = (0, 0);
             });
@@ -288,7 +294,7 @@ impl Model {
             known.lower = (0, 0);
             if let Some(status) = fallback.filter(|status| *status != known.instance.status) {
                 known.instance.status = status;
-                known.owner += 1;
+                known.owner = known.latest() + 1;
             }
         });
         Ok(())
@@ -304,7 +310,7 @@ impl Model {
         if metadata != known.instance.metadata {
             self.change(key, |known| {
                 known.instance.metadata = metadata;
-                known.owner += 1;
+                known.owner = known.latest() + 1;
                 known.lower = (0, 0);
             });
         }

@@ -381,6 +381,75 @@ fn a_peers_older_renewal_gets_the_stored_record() {
     assert_eq!(beat(101), Err(Refused::Outdated));
 }
 
+/// A peer's copy; tells whether it is the record now.
+fn copied(world: &World, copy: &Instance) -> bool {
+    let told =
+        world.registry.register(copy, Claim::PeerStamp, RegisterMode::Upsert, &Origin::Eureka, world.now);
+    told.unwrap().applied
+}
+
+#[test]
+fn a_peers_late_copy_loses_to_what_the_owner_repeated_since() {
+    let world = world();
+    let late = |stamp| Instance { app_group: "OLD".into(), ..stamped("late", Status::Down, stamp) };
+    world.register(stamped("late", Status::Up, 100));
+    world.register(stamped("late", Status::Up, 200));
+    for stamp in [99, 100, 101, 199] {
+        assert!(!copied(&world, &late(stamp)), "{stamp}");
+        assert_eq!(world.status("W", "late"), Some(Status::Up));
+    }
+    assert!(copied(&world, &late(200)), "as from the original, an equal stamp wins");
+    assert_eq!(world.status("W", "late"), Some(Status::Down));
+}
+
+#[test]
+fn a_peer_that_has_our_version_is_not_newer() {
+    let world = world();
+    let owner = stamped("echo", Status::Up, 100);
+    world.register(&owner);
+    let patch = MetadataPatch { set: [("k".into(), "v".into())].into(), ..MetadataPatch::default() };
+    let patched = world.registry.update_metadata(key("W", "echo"), patch, &REST, world.now).unwrap();
+    let version = patched.version.owner;
+    let beat = |stamp| {
+        world.registry.renew(key("W", "echo"), Beat::PeerStamp(Wall(stamp)), None, &Origin::Eureka, world.now)
+    };
+    assert!(beat(100).is_ok() && beat(version).is_ok());
+    assert_eq!(beat(version + 1), Err(Refused::Outdated));
+    let echo = Instance { last_dirty: Some(Wall(version)), ..patched.instance };
+    assert!(copied(&world, &echo));
+    let stored = world.get("W", "echo").unwrap();
+    assert_eq!(stored.instance.last_dirty, Some(Wall(100)), "the owner's stamp is the owner's");
+    assert_eq!(stored.version, patched.version);
+    assert!(world.register(owner).applied, "the owner that says it again is no late copy");
+}
+
+#[test]
+fn a_new_incarnation_outranks_every_stamp_that_was_told() {
+    let mut world = world();
+    let moved = |id: &str| Instance { host_name: "other".into(), ..stamped(id, Status::Up, 150) };
+    for id in ["moved", "believed", "cancelled", "patched"] {
+        world.register(stamped(id, Status::Up, 100));
+        world.register(stamped(id, Status::Up, 200));
+    }
+    assert_eq!(world.register(moved("moved")).version.owner, 201);
+    for _ in 0..2 {
+        let beat = Beat::Stamp(Wall(150));
+        world.registry.renew(key("W", "believed"), beat, None, &REST, world.now).unwrap();
+    }
+    let believed = Instance { app_group: "G".into(), ..stamped("believed", Status::Up, 150) };
+    assert_eq!(world.register(believed).version.owner, 201);
+    let patch = MetadataPatch { set: [("k".into(), "v".into())].into(), ..MetadataPatch::default() };
+    let patched = world.registry.update_metadata(key("W", "patched"), patch, &REST, world.now).unwrap();
+    assert_eq!(patched.version.owner, 201);
+    world.pass(1);
+    world.cancel("W", "cancelled");
+    assert!(world.register(moved("cancelled")).version.owner > 200);
+    for id in ["moved", "believed", "cancelled", "patched"] {
+        let old = Instance { app_group: "OLD".into(), ..stamped(id, Status::Up, 200) };
+        assert!(!copied(&world, &old), "{id}");
+    }
+}
+
 #[test]
 fn a_full_registry_keeps_what_it_has() {
     let world = World::new(Config { max_bytes: 20_000, ..Config::default() });
