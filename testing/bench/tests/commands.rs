@@ -6,8 +6,15 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const BENCH: &str = env!("CARGO_BIN_EXE_heureka-bench");
+
+/// Tests that load servers take turns, so that none of these misses a deadline for another's sake.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn run(arguments: &[&str]) -> Output {
     Command::new(BENCH).args(arguments).output().expect("the bench is a program")
@@ -27,6 +34,7 @@ fn assert_fails(arguments: &[&str], told: &str) {
 
 #[test]
 fn every_server_row_runs() {
+    let _turn = turn();
     let output = run(&["smoke"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let table = text(&output.stdout);
@@ -114,6 +122,7 @@ fn own_server() -> String {
 
 #[test]
 fn every_row_beside_an_original_runs() {
+    let _turn = turn();
     let output = Place::new("rows", true, Some(&own_server())).run(&["eureka", "--smoke"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let table = text(&output.stdout);
