@@ -45,8 +45,8 @@ MOVES = re.compile(
     # Of Node, to the authors of the packages.
     r"|\(node:\d+\) .*DeprecationWarning: .*|\(Use `node --trace-deprecation .*"
 )
-#: What an example that watches prints of a change.
-CHANGE = re.compile(r"(ADDED|MODIFIED|REMOVED) (\S+) UP")
+#: What an example that watches prints of a change; Spring's client begins before it is up.
+CHANGE = re.compile(r"(ADDED|MODIFIED|REMOVED) (\S+) (?:UP|STARTING)")
 COUNTED = re.compile(r'heureka_(?:lease_expired_total|rest_requests_total\{.*code="4xx"\}) (\d+)')
 
 
