@@ -399,6 +399,10 @@ def a_bad_item_costs_itself(d, c):
         return False
     if d.place.endswith("/statusCode"):
         return (d.theirs, d.ours) in (("500", "400"), ("200", "400"), ("404", "400"), ("500", "200"))
+    # Theirs goes by the instance alone, whatever else the item tells.
+    nameless = [item for item in items(c) if not item.get("id") or not item.get("appName")]
+    if d.kind == "registry" and any((item.get("instanceInfo") or {}).get("instanceId") == d.one for item in nameless):
+        return True
     return d.kind in ("status", "registry") and c.codes in ((400, 200), (500, 200))
 
 
@@ -443,8 +447,9 @@ def owners_move_between_up_and_out_of_service(d, c):
 
 @entry("D50", registry=True)
 def operators_newest_word_is_kept(d, c):
-    value = c.query.get("value")
-    shown = c.step.kind == "status" and bare(c.was(d).get("status", "")) == value
+    told = [item.get("status") for item in same_instance(d, c) if item.get("action") == "StatusUpdate"]
+    value = told[0] if told else c.query.get("value")
+    shown = (told or c.step.kind == "status") and bare(c.was(d).get("status", "")) == value
     return d.kind == "registry" and d.member == "overriddenStatus" and shown and bare(d.ours) == value
 
 
@@ -454,10 +459,15 @@ def peers_copies_are_compared_with_our_version(d, c):
         stamp = item.get("lastDirtyTimestamp")
         copies = [one for one in same_instance(d, c) if one.get("action") == "Register"]
         told = (d.theirs, d.ours) == ("200", "404") and stamp in [one.get("lastDirtyTimestamp") for one in copies]
+        told = told or (d.theirs, d.ours) == ("409", "200") and copies
         beat = item.get("action") == "Heartbeat"
         return told or beat and is_of_our_version(d, c, stamp, (item.get("appName"), item.get("id")))
     if c.step.kind == "beat" and d.kind == "status":
         return c.by_peer and is_of_our_version(d, c, stamp_in(c.step.path), (c.step.app, c.step.one))
+    if "/responseEntity/" in d.place:
+        return "Register" in [item.get("action") for item in same_instance(d, c)]
+    if d.kind == "body":
+        return "/delta" in c.step.path and not c.now(d) and (d.app, d.one) in c.past.replaced
     kept = c.was(d, 1).get(d.member, "absent") == d.ours
     ruled = any(item.get("action") in STATUS_ITEMS for item in same_instance(d, c))
     if not c.by_peer or d.kind != "registry" or not c.was(d) or not (kept or ruled):
@@ -467,7 +477,10 @@ def peers_copies_are_compared_with_our_version(d, c):
     ]
     stamp = sent[0].get("lastDirtyTimestamp") if isinstance(sent[0], dict) else None
     stored = bare(c.was(d).get("lastDirtyTimestamp", ""))
-    return stamp is not None and stored.isdigit() and int(stamp) - int(stored) < 64
+    if stamp is None:
+        # It counts as now, and what came back after a cancel may have a version beyond.
+        return (d.app, d.one) in c.past.cancelled
+    return stored.isdigit() and int(stamp) - int(stored) < 64
 
 
 def is_of_our_version(d, c, stamp, whom):
@@ -518,4 +531,5 @@ def records_in_answers_are_of_their_item(d, c):
 @entry("D56", registry=True)
 def an_override_is_of_one_application(d, c):
     shared = {app for app in c.past.overridden.get(d.one, ()) if app != d.app}
-    return d.kind == "registry" and shared and d.member in ("status", "overriddenStatus", "leaseInfo/serviceUpTimestamp")
+    members = ("status", "overriddenStatus", "leaseInfo/serviceUpTimestamp", "actionType")
+    return d.kind == "registry" and shared and d.member in members

@@ -36,6 +36,8 @@ class Past:
         self.highest = {}
         #: Stamps of status calls, by instances that were cancelled before anybody could look.
         self.raised = {}
+        #: Instances that a batch registered and cancelled.
+        self.replaced = set()
 
     def note(self, step, before):
         """Notes a request and what was held before it."""
@@ -58,8 +60,11 @@ class Past:
                 self.overridden.setdefault(whom[1], set()).add(whom[0])
             if item.get("action") in STATUS_ITEMS:
                 stamps.setdefault(whom, set()).add(str(item.get("lastDirtyTimestamp")))
+            if item.get("action") == "Register":
+                stamps.setdefault(whom, set())
             if item.get("action") == "Cancel":
                 self.cancelled.add(whom)
+                self.replaced |= {whom} & set(stamps)
                 self.raised.setdefault(whom, set()).update(stamps.get(whom, ()))
 
 

@@ -64,6 +64,9 @@ def _shapes():
     ):
         for headers in FORMS:
             yield Step("read", "GET", path, headers, None, app)
+    yield register(app, bodies.plain(app, "zztag-v", vipAddress="zztag-va, zztag-vb "))
+    for name in ("zztag-va", "zztag-vb", "zztag-vc"):
+        yield Step("read", "GET", f"/eureka/vips/{name}", FORMS[0], None, app)
     body = bodies.as_json(bodies.plain(app, "zztag-w"))
     for wrapped in (
         body[len('{"instance":') : -1],
