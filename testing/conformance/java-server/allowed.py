@@ -11,14 +11,18 @@ from context import (
     CLASSES,
     EMPTY,
     JSON,
+    STATUS_ITEMS,
     STATUSES,
     UNPARSED,
     XML,
     entry,
     item_of,
     items,
+    place_in,
     reason,
     refused_here,
+    same_instance,
+    stamp_in,
     taken_here,
 )
 from documents import bare
@@ -82,7 +86,8 @@ def data_center_class(d, c):
     known = center.get("@class") in CLASSES
     if d.kind == "text":
         return d.ours.startswith("Missing dataCenterInfo Name")
-    return taken_here(d, c) and (not known or set(center) - {"@class", "name"})
+    twice = re.search(rb'"dataCenterInfo":\{[^}]*"(@class|name)":[^}]*"\1":', c.body)
+    return taken_here(d, c) and (not known or twice or set(center) - {"@class", "name"})
 
 
 @entry("D8", registry=True)
@@ -138,8 +143,8 @@ def type_says_what_the_body_is(d, c):
 @entry("D13", registry=True)
 def late_peer_copies(d, c):
     if item := item_of(d, c):
-        return (item.get("appName"), item.get("id")) in c.cancelled and "404" in (d.theirs, d.ours)
-    return c.by_peer and d.kind == "registry" and (d.app, d.one) in c.cancelled
+        return (item.get("appName"), item.get("id")) in c.past.cancelled and "404" in (d.theirs, d.ours)
+    return c.by_peer and d.kind == "registry" and (d.app, d.one) in c.past.cancelled
 
 
 @entry("D14", registry=True)
@@ -152,11 +157,18 @@ def lease_terms(d, c):
 
 @entry("D15", registry=True)
 def removed_override_restores(d, c):
-    cleared = c.step.kind == "clear" or any(item.get("action") == "DeleteStatusOverride" for item in items(c))
-    if not cleared or d.kind != "registry":
+    told = [item.get("action") for item in same_instance(d, c) if item.get("action") in STATUS_ITEMS]
+    if c.step.kind == "clear":
+        told = ["DeleteStatusOverride"]
+    if "DeleteStatusOverride" not in told:
         return False
-    had = bare(c.was(d).get("overriddenStatus", "")) != "UNKNOWN"
-    return had and d.member in ("status", "leaseInfo/serviceUpTimestamp")
+    if place_in(d, c) is not None:
+        return d.place.endswith(("/responseEntity/status", "/responseEntity/leaseInfo/serviceUpTimestamp"))
+    # What is told after the end of an override is an override only where something else is shown.
+    again = "StatusUpdate" in told[told.index("DeleteStatusOverride") :]
+    had = bare(c.was(d).get("overriddenStatus", "")) != "UNKNOWN" or told[0] == "StatusUpdate"
+    members = ("status", "leaseInfo/serviceUpTimestamp", *["overriddenStatus"] * again)
+    return d.kind == "registry" and had and d.member in members
 
 
 @entry("D16", registry=True)
@@ -170,18 +182,15 @@ def owners_override_is_ignored(d, c):
 
 @entry("D17", registry=True)
 def override_stamp_is_ignored(d, c):
+    stamps = {str(item.get("lastDirtyTimestamp")) for item in same_instance(d, c) if item.get("action") in STATUS_ITEMS}
     if item := item_of(d, c):
-        before = items(c)[: items(c).index(item)]
-        raised = any(
-            one.get("action") in ("StatusUpdate", "DeleteStatusOverride") and one.get("id") == item.get("id")
-            for one in before
-        )
-        return raised and (d.theirs, d.ours) == ("409", "200")
-    if c.step.kind == "batch" and d.member == "lastDirtyTimestamp":
-        return any(
-            one.get("action") in ("StatusUpdate", "DeleteStatusOverride") and one.get("id") == d.one for one in items(c)
-        )
-    return d.member == "lastDirtyTimestamp" and "lastDirtyTimestamp" in c.query and c.step.kind in ("status", "clear")
+        known = str(item.get("lastDirtyTimestamp")) in stamps
+        return stamps and ((d.theirs, d.ours) == ("409", "200") or known and (d.theirs, d.ours) == ("200", "404"))
+    if d.member != "lastDirtyTimestamp":
+        return False
+    if d.kind == "body":
+        return "/delta" in c.step.path and bare(d.theirs) in c.past.raised.get((d.app, d.one), ())
+    return stamps or "lastDirtyTimestamp" in c.query and c.step.kind in ("status", "clear")
 
 
 @entry("D18", registry=True)
@@ -193,11 +202,12 @@ def unknown_override_is_none(d, c):
 
 @entry("D19", shown=True)
 def modified_when_it_was_there(d, c):
-    told = "actionType" in (d.member, d.place.rpartition("/")[2]) and (bare(d.theirs), bare(d.ours)) == (
-        "ADDED",
-        "MODIFIED",
-    )
-    return told and (d.kind != "registry" or c.was(d))
+    if "actionType" not in (d.member, d.place.rpartition("/")[2]):
+        return False
+    if (bare(d.theirs), bare(d.ours)) == ("MODIFIED", "ADDED"):
+        return c.step.kind == "batch" and d.kind == "registry" and not c.was(d)
+    again = len(same_instance(d, c)) > 1
+    return (bare(d.theirs), bare(d.ours)) == ("ADDED", "MODIFIED") and (d.kind != "registry" or c.was(d) or again)
 
 
 @entry("D20", registry=True)
@@ -221,7 +231,7 @@ def delta_number(d, c):
 def stamp_conflicts(d, c):
     if d.kind != "registry" or c.step.kind not in ("register", "broken"):
         return False
-    believed = c.beats.get((d.app, d.one), 0) >= 2
+    believed = c.past.beats.get((d.app, d.one), 0) >= 2
     moved = any(
         c.was(d).get(name) != c.now(d, 1).get(name) for name in ("hostName", "ipAddr", "port/$", "securePort/$")
     )
@@ -233,6 +243,9 @@ def empty_texts(d, c):
     return d.kind == "registry" and bare(d.theirs) == "" and d.ours == "absent" and "metadata" not in d.member
 
 
+CLOCKED = ("countryId", "lastDirtyTimestamp")
+
+
 @entry("D27", registry=True)
 def junk_numbers(d, c):
     if refused_here(d, c):
@@ -240,9 +253,14 @@ def junk_numbers(d, c):
             c, r"(countryId|lastDirtyTimestamp|lastUpdatedTimestamp|leaseInfo\.\w+): (expected|[-\d]+ is outside)"
         )
     one = c.instance() or {element.tag: element.text for element in c.element()}
-    if d.kind == "registry" and d.member in ("countryId", "lastDirtyTimestamp") and c.codes == (204, 204):
-        given = str(one.get(d.member) or "").strip()
-        return not given.isdigit()
+    if d.kind == "registry" and (d.app, d.one) != (c.step.app, c.step.one) and c.step.kind != "batch":
+        # A blank one that came with what was stored shows when anything else changes.
+        return d.member == "lastDirtyTimestamp" and d.ours == '"now"'
+    if d.kind == "registry" and c.codes == (204, 204):
+        # A stamp of 0 loses, and one that is absent is this moment.
+        lost = "lastDirtyTimestamp" in one and c.was(d) and c.was(d).get(d.member) == c.now(d).get(d.member)
+        given = one.get("lastDirtyTimestamp" if lost else d.member) if lost or d.member in CLOCKED else "0"
+        return not str(given or "").strip().isdigit()
     unread = any(
         re.fullmatch(r"\d{10,}", str(one.get(name)))
         for name in ("lastUpdatedTimestamp", "isCoordinatingDiscoveryServer")
@@ -255,7 +273,9 @@ def unknown_objects(d, c):
     lifted = re.search(rb'\{"instance":\{.*"\w*":\{"(instanceId|hostName|app|ipAddr)"', c.body)
     objects = {name for name, value in c.instance().items() if isinstance(value, dict)}
     unknown = objects - {"port", "securePort", "dataCenterInfo", "leaseInfo", "metadata"}
-    return (lifted or unknown) and c.codes in ((204, 400), (400, 204)) and d.kind in ("status", "registry")
+    # One that is cut off may count as whole.
+    nested = re.search(rb'"leaseInfo":\{[^{}]*"\w*":\{', c.body)
+    return (lifted or unknown or nested) and c.codes in ((204, 400), (400, 204)) and d.kind in ("status", "registry")
 
 
 @entry("D26", registry=True)
@@ -268,7 +288,7 @@ def broken_blocks_cost_nothing(d, c):
         d.kind == "registry"
         and c.type.startswith(XML)
         and (junk is not None or overflow)
-        and d.theirs in ("absent", '"now"', "90", EMPTY)
+        and (d.theirs in ("absent", '"now"', "90", EMPTY) or c.was(d, 1).get(d.member) == c.now(d, 1).get(d.member))
     )
 
 
@@ -316,6 +336,27 @@ def reserved_names(d, c):
     return d.kind == "status" and re.search(r"apps/ALL_APPS(_DELTA)?$", c.step.path) and c.codes == (200, 404)
 
 
+@entry("D32", registry=True)
+def half_a_pair(d, c):
+    return refused_here(d, c) and re.search(rb"\\ud[89a-f]", c.body, re.I) and reason(c, r".*is no valid text")
+
+
+@entry("D35")
+def blanks_in_address_lists(d, c):
+    if not re.search(r"/s?vips/", c.step.path) or d.kind != "body":
+        return False
+    members = c.after[0].get((d.app, d.one), {})
+    listed = any(" " in members.get(name, "") for name in ("vipAddress", "secureVipAddress"))
+    others = any(" " in one.get("vipAddress", "") for one in c.after[0].values())
+    return listed or d.place.endswith(("/apps__hashcode", "/application")) and others
+
+
+@entry("D38", registry=True)
+def other_encodings_of_texts(d, c):
+    declared = re.match(rb"<\?xml[^>]*nonsense", c.body) and c.codes == (400, 204)
+    return declared or refused_here(d, c) and (reason(c, r".*not UTF-8") or b"\0" in c.body[:4])
+
+
 @entry("D36", registry=True)
 def path_parameters(d, c):
     raw = not c.step.path.isascii() and c.theirs.status == 400
@@ -357,7 +398,11 @@ def a_bad_item_costs_itself(d, c):
     if c.step.kind != "batch":
         return False
     if d.place.endswith("/statusCode"):
-        return (d.theirs, d.ours) in (("500", "400"), ("200", "400"), ("500", "200"))
+        return (d.theirs, d.ours) in (("500", "400"), ("200", "400"), ("404", "400"), ("500", "200"))
+    # Theirs goes by the instance alone, whatever else the item tells.
+    nameless = [item for item in items(c) if not item.get("id") or not item.get("appName")]
+    if d.kind == "registry" and any((item.get("instanceInfo") or {}).get("instanceId") == d.one for item in nameless):
+        return True
     return d.kind in ("status", "registry") and c.codes in ((400, 200), (500, 200))
 
 
@@ -402,21 +447,46 @@ def owners_move_between_up_and_out_of_service(d, c):
 
 @entry("D50", registry=True)
 def operators_newest_word_is_kept(d, c):
-    value = c.query.get("value")
-    shown = c.step.kind == "status" and bare(c.was(d).get("status", "")) == value
+    told = [item.get("status") for item in same_instance(d, c) if item.get("action") == "StatusUpdate"]
+    value = told[0] if told else c.query.get("value")
+    shown = (told or c.step.kind == "status") and bare(c.was(d).get("status", "")) == value
     return d.kind == "registry" and d.member == "overriddenStatus" and shown and bare(d.ours) == value
 
 
 @entry("D51", registry=True)
 def peers_copies_are_compared_with_our_version(d, c):
-    if not c.by_peer or d.kind != "registry" or not c.was(d) or c.was(d, 1).get(d.member, "absent") != d.ours:
+    if item := item_of(d, c):
+        stamp = item.get("lastDirtyTimestamp")
+        copies = [one for one in same_instance(d, c) if one.get("action") == "Register"]
+        told = (d.theirs, d.ours) == ("200", "404") and stamp in [one.get("lastDirtyTimestamp") for one in copies]
+        told = told or (d.theirs, d.ours) == ("409", "200") and copies
+        beat = item.get("action") == "Heartbeat"
+        return told or beat and is_of_our_version(d, c, stamp, (item.get("appName"), item.get("id")))
+    if c.step.kind == "beat" and d.kind == "status":
+        return c.by_peer and is_of_our_version(d, c, stamp_in(c.step.path), (c.step.app, c.step.one))
+    if "/responseEntity/" in d.place:
+        return "Register" in [item.get("action") for item in same_instance(d, c)]
+    if d.kind == "body":
+        return "/delta" in c.step.path and not c.now(d) and (d.app, d.one) in c.past.replaced
+    kept = c.was(d, 1).get(d.member, "absent") == d.ours
+    ruled = any(item.get("action") in STATUS_ITEMS for item in same_instance(d, c))
+    if not c.by_peer or d.kind != "registry" or not c.was(d) or not (kept or ruled):
         return False
     sent = [item["instanceInfo"] for item in items(c) if item.get("instanceInfo") and item.get("id") == d.one] or [
         c.step.sent
     ]
     stamp = sent[0].get("lastDirtyTimestamp") if isinstance(sent[0], dict) else None
     stored = bare(c.was(d).get("lastDirtyTimestamp", ""))
-    return stamp is not None and stored.isdigit() and int(stamp) - int(stored) < 64
+    if stamp is None:
+        # It counts as now, and what came back after a cancel may have a version beyond.
+        return (d.app, d.one) in c.past.cancelled
+    return stored.isdigit() and int(stamp) - int(stored) < 64
+
+
+def is_of_our_version(d, c, stamp, whom):
+    """A peer's heartbeat between the owner's stamp and our version."""
+    ours = stamp is not None and (whom in c.past.cancelled or stamp - c.past.highest.get(whom, 0) < 64)
+    return ours and d.theirs in ("404", "500") and d.ours == "200"
 
 
 @entry("D52")
@@ -456,3 +526,10 @@ def records_in_answers_are_of_their_item(d, c):
         return False
     place = int(found.group(1))
     return any(item.get("id") == items(c)[place].get("id") for item in items(c)[place + 1 :])
+
+
+@entry("D56", registry=True)
+def an_override_is_of_one_application(d, c):
+    shared = {app for app in c.past.overridden.get(d.one, ()) if app != d.app}
+    members = ("status", "overriddenStatus", "leaseInfo/serviceUpTimestamp", "actionType")
+    return d.kind == "registry" and shared and d.member in members

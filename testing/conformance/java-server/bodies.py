@@ -1,4 +1,4 @@
-"""Bodies of registrations: as clients send them, odd ones, and ones that cannot be meant."""
+"""Bodies of registrations: usual ones, odd ones, and ones that cannot be meant."""
 
 import copy
 import json
@@ -87,49 +87,6 @@ def _text(value):
     if value is None:
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-SPRING = {
-    "appGroupName": None,
-    "sid": "na",
-    "secureHealthCheckUrl": None,
-    "isCoordinatingDiscoveryServer": False,
-    "actionType": None,
-    "asgName": None,
-}
-
-
-def of_spring(app, one, **members):
-    """As RestClient sends it: nulls for what is not set, numbers for clocks, what is long at the end."""
-    body = plain(app, one, **members)
-    body.update({name: value for name, value in SPRING.items() if name not in members})
-    body["lastUpdatedTimestamp"] = 1000
-    body["lastDirtyTimestamp"] = int(body.get("lastDirtyTimestamp", 1000))
-    body["leaseInfo"] = {
-        **body["leaseInfo"],
-        "registrationTimestamp": 0,
-        "lastRenewalTimestamp": 0,
-        "evictionTimestamp": 0,
-        "serviceUpTimestamp": 0,
-    }
-    for name in ("port", "securePort", "metadata"):
-        body[name] = body.pop(name)
-    return body
-
-
-def of_javascript(app, one, **members):
-    """As the packages for Node do by default: no id, an application in small letters."""
-    body = plain(app, one, **members)
-    body = {
-        name: body[name] for name in ("app", "hostName", "ipAddr", "port", "vipAddress", "dataCenterInfo", "status")
-    }
-    return {**body, "app": app.lower(), "hostName": one}
-
-
-def minimal(app, one, **members):
-    names = ("instanceId", "hostName", "app", "ipAddr", "dataCenterInfo", "status", "lastDirtyTimestamp")
-    body = plain(app, one, **members)
-    return {name: body[name] for name in names if name in body}
 
 
 #: Values that some member may have and should not.

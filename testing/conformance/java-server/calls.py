@@ -3,6 +3,7 @@
 import itertools
 
 import bodies
+import clients
 from bodies import JSON, XML
 from histories import FORMS, JSON_BODY, PEER, STATUSES, Step, batch, cancel, path_of, register
 
@@ -230,12 +231,12 @@ def overrides(owner):
     for number, (override, (what, value)) in enumerate(itertools.product(("", *STATUSES[:4]), follow_ups)):
         one = f"zztag-{number}"
         place = path_of(app, one, "/status")
-        yield register(app, bodies.minimal(app, one, status=owner))
+        yield register(app, clients.minimal(app, one, status=owner))
         if override:
             yield Step("status", "PUT", f"{place}?value={override}", (), b"", app, one)
         yield Step("beat", "PUT", path_of(app, one), (), b"", app, one)
         if what in ("register", "both"):
-            yield register(app, bodies.minimal(app, one, status=value, lastDirtyTimestamp="1001"))
+            yield register(app, clients.minimal(app, one, status=value, lastDirtyTimestamp="1001"))
         if what in ("status", "both"):
             yield Step("status", "PUT", f"{place}?value={value}", (), b"", app, one)
         if what == "clear":
@@ -263,6 +264,11 @@ def peers():
         yield cancel(app, one)
         yield copy(one, headers, lastDirtyTimestamp="2000")
         yield cancel(app, one, (PEER,))
+    # Late copies of what the owner said again since, and one that is as new.
+    yield copy("zztag-r", ())
+    yield copy("zztag-r", (), lastDirtyTimestamp="2000")
+    for stamp in ("999", "1500", "2000"):
+        yield copy("zztag-r", (PEER,), lastDirtyTimestamp=stamp, status="DOWN", vipAddress=f"zztag-{stamp}")
     yield copy("zztag-c", ())
     older = {"appName": app, "id": "zztag-c", "lastDirtyTimestamp": 999, "status": "UP"}
     yield batch(

@@ -75,6 +75,8 @@ class Line:
             self.held += self._more()
             head, mark, rest = self.held.partition(b"\r\n\r\n")
         self.held = rest
+        if head.startswith(b"HTTP/1.1 100"):
+            return self._receive(verb)
         first, *lines = head.decode("latin-1").split("\r\n")
         status = int(first.split(" ")[1])
         headers = [(k.strip().lower(), v.strip()) for k, _, v in (line.partition(":") for line in lines)]
@@ -133,7 +135,10 @@ def request(verb, path, headers=(), body=None):
     """The bytes of a request. Texts are Latin-1, as they stand on the wire."""
     lines = [f"{verb} {path} HTTP/1.1", "Host: eureka.example"]
     lines += [f"{name}: {value}" for name, value in headers]
-    if body is not None:
+    if body and ("Transfer-Encoding", "chunked") in headers:
+        pieces = [body[start : start + 700] for start in range(0, len(body), 700)]
+        body = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in [*pieces, b""])
+    elif body is not None:
         lines.append(f"Content-Length: {len(body)}")
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b"")
 

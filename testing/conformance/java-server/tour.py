@@ -2,6 +2,7 @@
 
 import bodies
 import calls
+import clients
 from bodies import JSON, XML
 from histories import FORMS, JSON_BODY, ODD, SOILING, STATUSES, XML_BODY, Step, path_of, register
 
@@ -48,7 +49,7 @@ def _shelf(place, odd, xml):
 
 def _shapes():
     app = "ZZTAG-SHAPES"
-    for number, make in enumerate((bodies.plain, bodies.of_spring, bodies.of_javascript, bodies.minimal)):
+    for number, make in enumerate((bodies.plain, *clients.EVERY)):
         body = make(app, f"zztag-{number}")
         yield register(app, body)
         yield register(app, bodies.plain(app, f"zztag-x{number}"), xml=True)
@@ -63,6 +64,9 @@ def _shapes():
     ):
         for headers in FORMS:
             yield Step("read", "GET", path, headers, None, app)
+    yield register(app, bodies.plain(app, "zztag-v", vipAddress="zztag-va, zztag-vb "))
+    for name in ("zztag-va", "zztag-vb", "zztag-vc"):
+        yield Step("read", "GET", f"/eureka/vips/{name}", FORMS[0], None, app)
     body = bodies.as_json(bodies.plain(app, "zztag-w"))
     for wrapped in (
         body[len('{"instance":') : -1],
@@ -75,6 +79,12 @@ def _shapes():
         body.replace(b'"instance":', b'"Instance":'),
         body[:-1] + b',"more":1}',
         b'{"more":1,' + body[1:],
+        body.decode().encode("utf-16"),
+        body.decode().encode("utf-16-le"),
+        body.replace(b'"z1"', b'"\xe9"'),
+        body.replace(b'"z1"', b'"\\ud83d"'),
+        body.replace(b'"z1"', b'"\\ud83d\\ude00"'),
+        body.replace(b'"z1"', b'"\\ude00\\ud83d"'),
         b"",
         b"null",
         b"{}",
@@ -99,6 +109,12 @@ def _shapes():
         b"<a/>",
         b'<?xml version="1.0" encoding="UTF-8"?>' + body,
         b'<?xml version="1.0"?>\n' + body,
+        '<?xml version="1.0" encoding="UTF-16"?>'.encode("utf-16") + body.decode().encode("utf-16-le"),
+        b'<?xml version="1.0" encoding="ISO-8859-1"?>' + body.replace(b"z1", b"\xe9"),
+        b'<?xml version="1.0" encoding="windows-1252"?>' + body.replace(b"z1", b"\x80"),
+        b'<?xml version="1.0" encoding="nonsense"?>' + body,
+        b'<?xml version="1.0" encoding="US-ASCII"?>' + body.replace(b"z1", b"\xe9"),
+        body.replace(b"z1", b"\xe9"),
         b"<!-- c -->" + body,
         body + b"<!-- c -->",
         b'<!DOCTYPE instance [<!ENTITY e "x">]>' + body,
