@@ -39,6 +39,12 @@ class Past:
         #: Instances that a batch registered and cancelled.
         self.replaced = set()
 
+    def forget(self, keys):
+        """Notes what both are made to cancel."""
+        self.cancelled |= keys
+        for app, one in keys:
+            self.overridden.setdefault(one, set()).add(app)
+
     def note(self, step, before):
         """Notes a request and what was held before it."""
         whom = (step.app, step.one)

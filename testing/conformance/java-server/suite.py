@@ -171,7 +171,7 @@ class Pair:
     def forget(self, keys):
         """Both forget these, in the only way that reaches every name."""
         self.removed |= keys
-        self.past.cancelled |= keys
+        self.past.forget(keys)
         items = [{"appName": app, "id": one, "action": "Cancel"} for app, one in sorted(keys)]
         if items:
             self.ask(histories.batch(items))
