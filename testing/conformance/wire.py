@@ -78,16 +78,19 @@ class Wire:
         server.close()
 
     def _pump(self, source, sink, reader):
-        with contextlib.suppress(OSError):
-            while data := source.recv(65536):
-                if not self.open:
-                    break
-                sink.sendall(data)
-                if reader:
-                    reader.feed(data)
-        for end in (source, sink):
+        try:
             with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
+                while data := source.recv(65536):
+                    if not self.open:
+                        break
+                    sink.sendall(data)
+                    if reader:
+                        reader.feed(data)
+        finally:
+            # Also where a request could not be read: nobody shall wait for what does not come.
+            for end in (source, sink):
+                with contextlib.suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
 
     def _speaks(self, protocol):
         with self.lock:
