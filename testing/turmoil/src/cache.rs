@@ -8,7 +8,7 @@ use heureka_history::Recorder;
 use heureka_registry::seeded::{Bug, planted};
 use tokio::time::sleep;
 
-use crate::ledger::{Book, key, now, until};
+use crate::ledger::{Book, Shrink, key, now, until};
 use crate::net;
 use crate::plan::Plan;
 
@@ -16,8 +16,6 @@ use crate::plan::Plan;
 const LOOK: Duration = Duration::from_millis(50);
 /// Time after which it is known that an owner keeps its instance.
 const SETTLED: u64 = 3_000;
-/// Instances with which losing most of them says something.
-const ENOUGH: usize = 3;
 
 /// Keeps what there is until the end of the run.
 pub(crate) async fn keep(plan: Rc<Plan>, number: usize, book: Book, recorder: Recorder) -> turmoil::Result {
@@ -39,15 +37,14 @@ pub(crate) async fn keep(plan: Rc<Plan>, number: usize, book: Book, recorder: Re
     }
 }
 
-/// Most of what is there does not go at once while its owners keep it.
+/// Notes what went.
 fn shrank(number: usize, before: &[usize], lost: &[usize], book: &Book) {
-    let mut book = book.borrow_mut();
-    if !lost.is_empty() {
-        book.note(now(), None, format!("c{number} lost {lost:?} of {before:?}"));
+    if lost.is_empty() {
+        return;
     }
-    let living = lost.iter().filter(|owner| book.owners[**owner].is_there_for(SETTLED, now())).count();
-    if before.len() >= ENOUGH && living * 2 > before.len() {
-        let text = format!("c{number} lost {lost:?} of {before:?} at once");
-        book.breach("a cache keeps those who live", now(), None, text);
-    }
+    let (at, mut book) = (now(), book.borrow_mut());
+    book.note(at, None, format!("c{number} lost {lost:?} of {before:?}"));
+    let kept = |owner: &&usize| book.owners[**owner].is_there_for(SETTLED, at);
+    let lost = lost.iter().filter(kept).copied().collect();
+    book.shrinks.push(Shrink { at, cache: number, before: before.to_vec(), lost });
 }

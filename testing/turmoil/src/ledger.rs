@@ -55,6 +55,8 @@ pub(crate) struct Owner {
     pub(crate) gave_up: Option<u64>,
     /// When a server that answers readers last lacked it.
     pub(crate) lacked: u64,
+    /// When a server that went on running last removed it.
+    pub(crate) removed: Option<u64>,
     /// How many reports it sent.
     pub(crate) reports: u64,
     /// A server took the last of them.
@@ -67,6 +69,16 @@ pub(crate) struct Removal {
     pub(crate) at: u64,
     pub(crate) key: usize,
     pub(crate) watcher: usize,
+}
+
+/// Instances that a cache held at one look and not at the next.
+#[derive(Clone, Debug)]
+pub(crate) struct Shrink {
+    pub(crate) at: u64,
+    pub(crate) cache: usize,
+    pub(crate) before: Vec<usize>,
+    /// Those of which it was known that their owners keep them.
+    pub(crate) lost: Vec<usize>,
 }
 
 /// A rule that does not hold.
@@ -104,6 +116,8 @@ pub(crate) struct Ledger {
     pub(crate) scouts: Vec<Sight>,
     /// Removals that were not compared with the servers yet.
     pub(crate) removals: Vec<Removal>,
+    /// What caches lost, and was not compared with the servers yet.
+    pub(crate) shrinks: Vec<Shrink>,
     pub(crate) events: Vec<Event>,
     pub(crate) breaches: Vec<Breach>,
 }
@@ -117,6 +131,7 @@ impl Ledger {
             flock: Default::default(),
             scouts: vec![Sight::default(); plan.scouts.len()],
             removals: Vec::new(),
+            shrinks: Vec::new(),
             events: Vec::new(),
             breaches: Vec::new(),
         }
@@ -164,6 +179,7 @@ impl Owner {
             said: None,
             gave_up: None,
             lacked: 0,
+            removed: None,
             reports: 0,
             is_reported: false,
         }

@@ -3,13 +3,16 @@
 use heureka_history::Recorder;
 use heureka_model::{InstanceKey, Status, Version};
 
-use crate::ledger::{Book, Owner, key};
+use crate::ledger::{Book, Owner, Shrink, key};
 use crate::plan::{self, Fault, Kind, Plan, SERVERS};
 use crate::server::{Life, Slot};
 
 /// A removal may be told so long after a server lacked the instance: a stop and the silence after which a watcher goes
 /// to another server.
 const LATE: u64 = 30_000;
+
+/// Instances with which losing most of them says something.
+const ENOUGH: usize = 3;
 
 /// What a server shows of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +59,7 @@ impl Observer {
             }
         }
         told(at, book);
+        shrank(book);
     }
 
     fn compare(&mut self, at: u64, server: usize, life: &Life, key: usize, book: &Book, recorder: &Recorder) {
@@ -77,6 +81,7 @@ impl Observer {
         if let Some(before) = before.filter(|_| shown.is_none()) {
             // Whatever the reason, what was written before is not expected to be there.
             recorder.forgot(self.keys[key].clone());
+            book.borrow_mut().owners[key].removed = Some(at);
             self.removed(at, server, key, before, book);
         }
     }
@@ -131,6 +136,21 @@ fn told(at: u64, book: &Book) {
         if owner.is_there_for(LATE, at) && owner.lacked + LATE < at {
             let text = format!("w{} was told that it is gone, and no server lacked it", removal.watcher);
             book.breach("no removal is made up", removal.at, Some(removal.key), text);
+        }
+    }
+}
+
+/// Most of what a cache holds does not go at once while its owners keep it, unless a server that went on running removed
+/// it. A server that came back with less is what a cache has to doubt.
+fn shrank(book: &Book) {
+    let mut book = book.borrow_mut();
+    for Shrink { at, cache, before, lost } in std::mem::take(&mut book.shrinks) {
+        let is_removed =
+            |owner: &&usize| book.owners[**owner].removed.is_some_and(|removed| removed + LATE > at);
+        let living = lost.len() - lost.iter().filter(is_removed).count();
+        if before.len() >= ENOUGH && living * 2 > before.len() {
+            let text = format!("c{cache} lost {lost:?} of {before:?} at once");
+            book.breach("a cache keeps those who live", at, None, text);
         }
     }
 }
