@@ -307,6 +307,11 @@ fn what_is_not_carried_is_named_with_its_line_and_the_reason() {
         ),
         ("eureka.client.service-url.east=http://b:1/", "east: is of a zone that is none of the own region's"),
         (
+            "eureka.client.availability-zones.us-east-1=a\neureka.client.service-url.a=http://b:1/\n\
+             eureka.client.service-url.defaultZone=http://c:1/",
+            "defaultZone: is not read, since each zone of the own region",
+        ),
+        (
             "eureka.client.service-url.defaultZone=http://localhost/",
             "http://localhost:80/ is this server itself",
         ),

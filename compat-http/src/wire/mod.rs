@@ -42,7 +42,9 @@ pub(crate) fn read_instance(body: &[u8], format: Format) -> Result<Draft, Error>
 /// Whether a document declares to be in ISO 8859-1, the one encoding beside UTF-8 that is read.
 fn declares_latin(body: &[u8]) -> bool {
     let declaration = body.strip_prefix(b"<?xml").and_then(|rest| rest.split(|byte| *byte == b'>').next());
-    declaration.is_some_and(|text| text.to_ascii_lowercase().windows(10).any(|word| word == b"iso-8859-1"))
+    let mut words = declaration.into_iter().flat_map(|text| text.split(|byte| matches!(byte, b'"' | b'\'')));
+    // The whole word: ISO 8859-15 is another encoding.
+    words.any(|word| word.eq_ignore_ascii_case(b"iso-8859-1"))
 }
 
 /// One instance as a document of its own.

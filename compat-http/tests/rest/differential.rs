@@ -67,16 +67,20 @@ async fn a_document_in_xml_is_read_in_the_encoding_that_it_declares() {
         .replace("<status>UP", "<vipAddress>\u{c3}\u{a9}</vipAddress><status>UP");
     let latin = |text: &str| text.chars().map(|letter| u8::try_from(letter).unwrap()).collect::<Vec<u8>>();
     let headers = [("content-type", "application/xml")];
-    for encoding in ["ISO-8859-1", "iso-8859-1"] {
-        let body = format!("<?xml version=\"1.0\" encoding=\"{encoding}\"?>{plain}");
+    for encoding in ["\"ISO-8859-1\"", "\"iso-8859-1\"", "'ISO-8859-1'"] {
+        let body = format!("<?xml version=\"1.0\" encoding={encoding}?>{plain}");
         server.send("POST", "/eureka/apps/XML", &headers, latin(&body)).await.assert_quiet(204);
         let found = server.instance("XML", "1").await;
         assert_eq!((&found["hostName"], &found["vipAddress"]), (&"h\u{e9}".into(), &"\u{c3}\u{a9}".into()));
         server.delete("/XML/1").await.assert_quiet(200);
     }
-    for start in
-        ["", "<?xml version=\"1.0\"?>", "<?xml version=\"1.0\" encoding=\"UTF-8\"?>", "<!-- ISO-8859-1 -->"]
-    {
+    for start in [
+        "",
+        "<?xml version=\"1.0\"?>",
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>",
+        "<?xml version=\"1.0\" encoding=\"ISO-8859-15\"?>",
+        "<!-- ISO-8859-1 -->",
+    ] {
         let answer =
             server.send("POST", "/eureka/apps/XML", &headers, latin(&format!("{start}{plain}"))).await;
         assert_eq!(answer.status.as_u16(), 400, "{start}");

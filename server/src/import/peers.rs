@@ -33,6 +33,8 @@ pub(super) fn peers(facts: &Facts, ledger: &mut Ledger) -> Result<(), ImportErro
 
 const USE_DNS: &[&str] = &["eureka.client.use-dns-for-fetching-service-urls", "eureka.shouldUseDns"];
 const SERVICE_URLS: [&str; 2] = ["eureka.client.service-url.*", "eureka.serviceUrl.*"];
+/// Whose URLs are those of a zone that has none.
+const SPARE: [&str; 2] = ["defaultZone", "default"];
 
 /// The service URLs of the own region's zones; those of `defaultZone` for a zone that has none.
 fn service_urls(facts: &Facts) -> Result<Vec<&Said>, ImportError> {
@@ -73,13 +75,14 @@ fn unused(facts: &Facts, ledger: &mut Ledger) -> Result<(), ImportError> {
     let dns = truth(facts, USE_DNS)? == Some(true);
     let all = facts.iter().map(|(_, said)| said);
     for said in all.filter(|said| SERVICE_URLS.iter().any(|pattern| fits(pattern, &said.first().name))) {
-        let misspelled = said.first().name.canonical.ends_with(".defaultzone");
-        let reason = match (dns, misspelled) {
-            (true, _) => "is not read while peers come from DNS; name them in eureka.peers",
-            (_, true) => {
-                "is not read by Spring, which knows the zone as defaultZone and in no other spelling"
-            }
-            _ => "is of a zone that is none of the own region's in availability-zones",
+        let reason = if dns {
+            "is not read while peers come from DNS; name them in eureka.peers"
+        } else if said.keys.iter().any(|key| SPARE.contains(&key.as_str())) {
+            "is not read, since each zone of the own region in availability-zones has an entry of its own"
+        } else if said.first().name.canonical.ends_with(".defaultzone") {
+            "is not read by Spring, which knows the zone as defaultZone and in no other spelling"
+        } else {
+            "is of a zone that is none of the own region's in availability-zones"
         };
         if !ledger.is_done(said) {
             ledger.leave(said, reason);

@@ -58,11 +58,20 @@ fn certificates(setting: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>
 
 fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
     PrivateKeyDer::from_pem_slice(pem).map_err(|error| match error {
+        _ if is_encrypted(pem) => {
+            format!("{KEY}: the private key is encrypted, and nobody is asked for its password")
+        }
         PemError::NoItemsFound => {
-            format!("{KEY}: the file holds no private key in PEM (PKCS#8, PKCS#1 or SEC1, not encrypted)")
+            format!("{KEY}: the file holds no private key in PEM (PKCS#8, PKCS#1 or SEC1)")
         }
         error => format!("{KEY}: the file is no well-formed PEM: {}", shape(&error)),
     })
+}
+
+/// Either form says so, one in the section's name, the other in a header of the section.
+fn is_encrypted(pem: &[u8]) -> bool {
+    let word = b"ENCRYPTED";
+    pem.windows(word.len()).any(|window| window == word)
 }
 
 /// What is wrong, without the lines at fault.

@@ -33,6 +33,8 @@ fn what_is_wrong_with_files_is_told_with_the_setting_and_without_the_key() {
     let authority = Authority::new();
     let (one, other) = (authority.issue(), authority.issue());
     let encrypted = one.key.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
+    let headed =
+        one.key.replacen("-----\n", "-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,00\n\n", 1);
     let cut = &one.key[..one.key.len() / 2];
     let spoilt = one.key.replacen('A', "?", 1);
     let damaged = one.certificate.replacen("MI", "MA", 1);
@@ -43,7 +45,8 @@ fn what_is_wrong_with_files_is_told_with_the_setting_and_without_the_key() {
         (&damaged, &one.key, "tls.certificate: "),
         (&one.certificate, "", "tls.key: the file holds no private key"),
         (&one.certificate, &one.certificate, "tls.key: the file holds no private key"),
-        (&one.certificate, &encrypted, "tls.key: the file holds no private key"),
+        (&one.certificate, &encrypted, "tls.key: the private key is encrypted"),
+        (&one.certificate, &headed, "tls.key: the private key is encrypted"),
         (&one.certificate, cut, "tls.key: the file is no well-formed PEM"),
         (&one.certificate, &spoilt, "tls.key: "),
         (&one.certificate, &other.key, "tls.key: it is not the key to the first certificate"),
