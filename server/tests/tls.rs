@@ -405,6 +405,19 @@ async fn servers_believe_only_whom_their_authority_vouches_for() {
 }
 
 #[tokio::test]
+async fn one_that_believes_the_other_is_enough() {
+    let (one, other) = (Authority::new(), Authority::new());
+    let files = [Files::new(&one, &one.issue()), Files::new(&other, &other.issue())];
+    std::fs::write(files[0].ca(), one.pem() + &other.pem()).unwrap();
+    let nodes = pair([&files[0], &files[1]], "https://").await;
+    until("there is a stream, and nothing is amiss", async || {
+        let is_well = |node: &Running| node.peers().connected().len() == 1 && node.peers().amiss().is_empty();
+        nodes.iter().all(is_well)
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_peer_is_called_over_tls_as_soon_as_its_file_says_so() {
     let authority = Authority::new();
     let files = Files::new(&authority, &authority.issue());

@@ -25,6 +25,7 @@ mod wire;
 
 pub(crate) use wire::{record_of, wire_record};
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -184,11 +185,12 @@ impl Peers {
     #[must_use]
     pub fn unreached(&self) -> Vec<(String, String)> {
         let attempts = self.attempts.list();
-        let up = self.links.nodes();
+        let (up, places) = (self.links.nodes(), self.places());
         let of = |address: &SocketAddr| attempts.iter().find(|attempt| attempt.address == *address);
         let holds = |attempt: &PeerAttempt| attempt.is_self || up.contains(&attempt.node);
         let members = self.members.borrow().clone();
-        let lost = members.names().filter(|(_, addresses)| !addresses.iter().filter_map(of).any(holds));
+        let is_held = |address: &SocketAddr| places.contains(address) || of(address).is_some_and(holds);
+        let lost = members.names().filter(|(_, addresses)| !addresses.iter().any(is_held));
         lost.map(|(name, addresses)| {
             let failed = addresses.iter().filter_map(of).find_map(|attempt| attempt.last_error.clone());
             let reason = match failed {
@@ -199,6 +201,11 @@ impl Peers {
             (name.to_string(), reason)
         })
         .collect()
+    }
+
+    /// Where those with a stream are reached: one that dialed may be one that cannot be dialed from here.
+    fn places(&self) -> BTreeSet<SocketAddr> {
+        self.connected().iter().filter_map(|peer| peer.address.parse().ok()).collect()
     }
 
     /// Servers with a stream to this one.
