@@ -161,8 +161,17 @@ impl fmt::Display for Place {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    /// What the reader of a format found, a line for each statement of each document.
+    pub(in super::super) fn lines(
+        read: Result<Vec<Document>, ImportError>,
+    ) -> Result<Vec<Vec<String>>, String> {
+        let line = |one: &Statement| format!("{}: {}={}", one.place.line, one.shown(), one.value);
+        let found = read.map_err(|error| error.to_string())?;
+        Ok(found.iter().map(|document| document.statements.iter().map(line).collect()).collect())
+    }
 
     #[test]
     fn spellings_of_a_name_are_one() {

@@ -63,15 +63,11 @@ pub(super) fn join(path: &str, key: &str) -> String {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::statement::tests::lines;
     use super::*;
 
     fn documents(bytes: &[u8]) -> Result<Vec<Vec<String>>, String> {
-        let found = read(&"f".into(), bytes).map_err(|error| error.to_string())?;
-        let show = |document: &Document| {
-            let said = document.statements.iter();
-            said.map(|one| format!("{}: {}={}", one.place.line, one.shown(), one.value)).collect()
-        };
-        Ok(found.iter().map(show).collect())
+        lines(read(&"f".into(), bytes))
     }
 
     #[test]
