@@ -110,8 +110,11 @@ impl Call {
         self.answer(StatusCode::INTERNAL_SERVER_ERROR, tonic::Code::Internal, "internal error")
     }
 
-    /// The answer to a call whose path or headers are longer than the server takes.
+    /// The answer to a call whose path or headers are longer than the server takes, or name no host or several.
     pub(crate) fn refusal(&self, status: StatusCode) -> Response {
+        if status == StatusCode::BAD_REQUEST {
+            return self.answer(status, tonic::Code::InvalidArgument, "the header host must be there once");
+        }
         self.answer(status, tonic::Code::ResourceExhausted, "the path or the headers exceed the limit")
     }
 

@@ -24,6 +24,7 @@ pub mod metrics;
 mod page;
 pub mod peers;
 mod persist;
+mod query;
 pub mod telemetry;
 mod ticks;
 mod tls;

@@ -131,11 +131,14 @@ async fn oversized_requests_are_refused_and_the_next_client_is_served() {
     let huge = format!("x: {}\r\n", "y".repeat(200 << 10));
     let table = [
         (format!("GET /{long} HTTP/1.1\r\nhost: x\r\n\r\n"), 414),
-        (format!("GET / HTTP/1.1\r\n{many}\r\n"), 431),
-        (format!("GET / HTTP/1.1\r\n{wide}\r\n"), 431),
-        (format!("GET / HTTP/1.1\r\n{huge}\r\n"), 431),
+        (format!("GET / HTTP/1.1\r\nhost: x\r\n{many}\r\n"), 431),
+        (format!("GET / HTTP/1.1\r\nhost: x\r\n{wide}\r\n"), 431),
+        (format!("GET / HTTP/1.1\r\nhost: x\r\n{huge}\r\n"), 431),
         ("GET / HTTP/1.1\r\nhost : x\r\n\r\n".into(), 400),
         ("\0\0\0\0\r\n\r\n".into(), 400),
+        ("GET /health/live HTTP/1.1\r\n\r\n".into(), 400),
+        ("GET /health/live HTTP/1.1\r\nhost: x\r\nHost: x\r\n\r\n".into(), 400),
+        ("GET http://x/health/live HTTP/1.1\r\n\r\n".into(), 400),
         ("POST / HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab".into(), 400),
         ("POST / HTTP/1.1\r\ncontent-length: -1\r\n\r\n".into(), 400),
     ];
@@ -146,6 +149,8 @@ async fn oversized_requests_are_refused_and_the_next_client_is_served() {
         assert_eq!(fetch(address, "/health/live").await.0, 200);
     }
     assert_eq!(metric(address, "heureka_http_refused_total{reason=\"uri\"}").await, Some(1.0));
+    assert_eq!(metric(address, "heureka_http_refused_total{reason=\"host\"}").await, Some(3.0));
+    assert!(said_to(address, "GET /health/live HTTP/1.0\r\n\r\n").await.starts_with("HTTP/1.0 200"));
 }
 
 #[tokio::test]

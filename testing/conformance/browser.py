@@ -111,7 +111,9 @@ class Browser:
         return answer["result"]
 
     def open(self, address):
-        self.call("Page.navigate", self.session, url=address)
+        went = self.call("Page.navigate", self.session, url=address)
+        if "errorText" in went:
+            raise Failed(f"{address} does not open: {went['errorText']}")
 
     def value(self, expression):
         """What an expression of the page has for a value."""

@@ -22,6 +22,16 @@ def sent(wire, verb, app):
     return sum(count for path, count in own if not path.endswith(("/STATUS", "/METADATA")))
 
 
+def renews(watchers, app, instance, wire, registrations=1):
+    """What it renews is renewed wherever one looks, and it says no more than `registrations` that it is there."""
+    native, other = watchers
+    with check("each heartbeat renews what REST and gRPC see, and nothing is registered again"):
+        for _ in range(3):
+            before = native.ask("renewed", app=app, id=instance)
+            until(lambda b=before: other.ask("renewed", app=app, id=instance) > b, "a renewal on gRPC")
+        require(sent(wire, "POST", app) == registrations, wire.take())
+
+
 def settles(wire, app, most):
     """Registers, not more often than it may, and then only renews."""
     until(lambda: sent(wire, "POST", app), f"a registration of {app}")

@@ -7,16 +7,13 @@ import re
 import sys
 
 import py_eureka_client.eureka_client as eureka_client
+from program import answer
 from py_eureka_client.logger import set_handler, set_level
 
 SERVERS, APP, PORT = sys.argv[1], sys.argv[2], int(sys.argv[3])
 LEASE = int(sys.argv[4]) if len(sys.argv) > 4 else 3
 OPTIONS = json.loads(sys.argv[5]) if len(sys.argv) > 5 else {}
 CHECKED = re.compile(r"check hash, local\[(.*)\], remote\[(.*)\]")
-
-
-def say(**words):
-    print(json.dumps(words), flush=True)
 
 
 class Log(logging.Handler):
@@ -88,9 +85,4 @@ eureka_client.init(
     duration_in_secs=LEASE,
     **OPTIONS,
 )
-say(started=True)
-for line in sys.stdin:
-    words = json.loads(line)
-    say(answer=words["ask"], result=do(words))
-    if words["do"] == "stop":
-        break
+answer(do)

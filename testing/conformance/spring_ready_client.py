@@ -1,10 +1,10 @@
 """A program around spring-ready-python's registry and discovery. Usage: spring_ready_client.py URL APP. Speaks JSON
 lines; see harness.Program."""
 
-import json
 import logging
 import sys
 
+from program import answer
 from spring_ready.eureka import EurekaClient, EurekaRegistry, InstanceInfo, ServiceDiscovery
 from spring_ready.eureka.instance import InstanceStatus, LeaseInfo
 from spring_ready.exceptions import ServiceDiscoveryError
@@ -13,10 +13,6 @@ URL, APP = sys.argv[1:3]
 
 # It tells of each request that failed, and the suite looks for itself.
 logging.disable(logging.ERROR)
-
-
-def say(**words):
-    print(json.dumps(words), flush=True)
 
 
 def found(app, every):
@@ -47,9 +43,4 @@ own.lease_info = LeaseInfo(renewal_interval_in_secs=1, duration_in_secs=4)
 registry = EurekaRegistry([URL], own)
 discovery = ServiceDiscovery(EurekaClient([URL]))
 registry.start()
-say(started=True)
-for line in sys.stdin:
-    words = json.loads(line)
-    say(answer=words["ask"], result=do(words))
-    if words["do"] == "stop":
-        break
+answer(do)

@@ -43,11 +43,7 @@ def main(server, watchers, start):
         until(lambda: client.ask("held") == SELF, "itself")
         require(list(wire.protocols) == [PROTOCOL], wire.protocols)
 
-    with check("each heartbeat renews what REST and gRPC see, and nothing is registered again"):
-        for _ in range(3):
-            before = native.ask("renewed", app=APP, id=ID)
-            until(lambda b=before: other.ask("renewed", app=APP, id=ID) > b, "a renewal on gRPC")
-        require(life.sent(wire, "POST", APP) == 1, wire.take())
+    life.renews(watchers, APP, ID, wire)
 
     def mates():
         return {key: told for key, told in client.ask("held").items() if key.startswith("MATES/")}

@@ -46,11 +46,7 @@ def main(server, watchers, start):
         stored = server.instance(APP)["metadata"]
         require(stored == {"a_b": "c&d <e>", "team.name": "bars"}, stored)
 
-    with check("each heartbeat renews what REST and gRPC see, and nothing is registered again"):
-        for _ in range(3):
-            before = native.ask("renewed", app=APP, id=ID)
-            until(lambda b=before: other.ask("renewed", app=APP, id=ID) > b, "a renewal on gRPC")
-        require(life.sent(wire, "POST", APP) == 0, wire.take())
+    life.renews(watchers, APP, ID, wire, registrations=0)
 
     with check("it finds what is there, by list, application, address and id, and nothing else"):
         native.ask("register", app="MATES", id="one", metadata={"round": "a"})

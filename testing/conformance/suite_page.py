@@ -8,7 +8,7 @@ import time
 import urllib.parse
 
 from browser import Browser, Prefixed
-from harness import PATIENCE, WORK, Cluster, Server, check, require, suite, until
+from harness import PATIENCE, WORK, Cluster, Failed, Server, check, require, suite, until
 
 PICTURES = os.path.join(WORK, "page")
 MANY = 10_000
@@ -52,7 +52,7 @@ class Owner:
             "instanceId": id, "app": app, "hostName": f"{app.lower()}-{number}.example", "ipAddr": f"10.0.{number}.7",
             "status": status, "vipAddress": app.lower(), "port": {"$": 8080, "@enabled": "true"},
             "dataCenterInfo": {"@class": "com.netflix.appinfo.InstanceInfo$DefaultDataCenterInfo", "name": "MyOwn"},
-            "leaseInfo": {"renewalIntervalInSecs": 30, "durationInSecs": lease},
+            "leaseInfo": {"renewalIntervalInSecs": lease // 3, "durationInSecs": lease},
             "metadata": {"zone": f"zone-{'abc'[number % 3]}", "version": f"1.{number % 7}.0"}, **more,
         }
         self.call("POST", f"apps/{app}", {"instance": instance})
@@ -72,6 +72,15 @@ def has(browser, name, status=None):
 
 def text(browser, id):
     return browser.value(f"document.getElementById('{id}')?.textContent")
+
+
+def says(browser, id, *words):
+    """Waits until a part of the page holds all the words, and otherwise tells what it holds."""
+    try:
+        until(lambda: all(word in (text(browser, id) or "") for word in words), f"{id} says {' and '.join(words)}")
+    except Failed as failed:
+        page = browser.value("[location.href, document.visibilityState, document.readyState].join(' ')")
+        raise Failed(f"{failed}: {page} says {text(browser, id)!r}, {browser.complaints[-3:]}") from failed
 
 
 def focus(browser):
@@ -105,7 +114,7 @@ def main(server, watchers, start):
     with check("an empty page opens, says so and proves it"):
         browser.open(f"http://{server.address}/")
         proved(browser)
-        until(lambda: text(browser, "found") == "No instances available", "the page says that there is none")
+        says(browser, "found", "No instances available")
 
     with check("what is registered over REST is shown within a second, and what is cancelled is gone within one"):
         seconds = []
@@ -131,12 +140,11 @@ def main(server, watchers, start):
         browser.press("ArrowDown")
         browser.press("ArrowDown")
         browser.press("Enter")
-        said = lambda *words: until(lambda: all(word in (text(browser, "detail") or "") for word in words), f"the detail says {words}")
-        said("OUT_OF_SERVICE by an operator", "Owner’s own statusUP", "status set by an operator", "registered over REST", "version", "left")
+        says(browser, "detail", "OUT_OF_SERVICE by an operator", "Owner’s own statusUP", "status set by an operator", "registered over REST", "version", "left")
         owner.call("DELETE", "apps/LIVE/live-1/status")
-        said("Overridenone", "operator’s status taken back")
+        says(browser, "detail", "Overridenone", "operator’s status taken back")
         owner.cancel("LIVE", "live-1")
-        said("GONE", "cancelled over REST")
+        says(browser, "detail", "GONE", "cancelled over REST")
 
     with check("search finds by name, status, zone, address and metadata, all words together"):
         owner.register("SEARCH", "needle", metadata={"team": "Payments", "zone": "zone-x"}, ipAddr="192.0.2.77")
@@ -160,7 +168,7 @@ def main(server, watchers, start):
         browser.press("ArrowDown")
         browser.press("Enter")
         until(lambda: (text(browser, "detail") or "").count(HOSTILE) >= 4, "the metadata is shown as it is")
-        until(lambda: "Last events" in text(browser, "detail"), "the detail is complete")
+        says(browser, "detail", "Last events")
         markup = "document.querySelectorAll('#detail img, #detail script, #list img, #list script, a[href^=javascript]').length"
         require(browser.value(markup) == 0, browser.value(markup))
         require(browser.value("window.caught === undefined"), "a registration ran a script")
@@ -205,7 +213,8 @@ def main(server, watchers, start):
         browser.value("[...document.querySelectorAll('#kinds button')].find((one) => one.textContent === 'Removed').click()")
         until(lambda: any("LIVE live-0" in row and "cancelled over REST" in row for row in events()), "a removal is told")
         browser.value("location.hash = 'server'")
-        until(lambda: "Leases" in (text(browser, "preservation") or "") and "lease runs out" in text(browser, "next"), "self-preservation says what it does next")
+        says(browser, "preservation", "Leases")
+        says(browser, "next", "lease runs out")
 
     with check("behind a proxy and below its prefix the page is the same"):
         proxy = start(server, kind=Prefixed)
@@ -216,7 +225,7 @@ def main(server, watchers, start):
         browser.open(f"{proxy.address}/eureka/")
         until(lambda: browser.value("location.href") == f"{proxy.address}/", "the original's place leads to the page")
         browser.open(f"{proxy.address}/lastn")
-        until(lambda: "LIVE through" in (text(browser, "recent") or ""), "events are told")
+        says(browser, "recent", "LIVE through")
         require(not [path for path in proxy.strayed if path != "/favicon.ico"], proxy.strayed)
 
     with check("pictures in light, in the dark and on a phone"):
@@ -232,7 +241,7 @@ def main(server, watchers, start):
         browser.press("ArrowDown")
         browser.press("ArrowDown")
         browser.press("Enter")
-        until(lambda: "Last events" in (text(browser, "detail") or ""), "the detail is complete")
+        says(browser, "detail", "Last events")
         picture("detail")
         picture("detail-phone", width=390, height=844, phone=True, dark=True)
         wide = browser.value("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
@@ -287,15 +296,15 @@ def protecting(start, browser, picture):
         owner.register("SILENT", f"s-{number:02}", lease=3)
         owner.call("PUT", f"apps/SILENT/s-{number:02}")
     browser.open(f"http://{alone.address}/")
-    until(lambda: "Nobody renews at all, so 20 leases" in (text(browser, "banners") or ""), "the banner says what is held")
-    until(lambda: "20 instances of 1 application" in text(browser, "found"), "all of them are shown")
+    says(browser, "banners", "Nobody renews at all, so 20 leases")
+    says(browser, "found", "20 instances of 1 application")
     picture("protecting")
     one, two = start(kind=Pair).servers
     browser.open(f"http://{two.address}/#server")
-    until(lambda: "available" in (text(browser, "peers") or ""), "the other server is there")
+    says(browser, "peers", "available")
     picture("replicas", dark=True)
     one.stop()
-    until(lambda: "unreachable" in text(browser, "peers"), "the other server is away")
+    says(browser, "peers", "unreachable")
     browser.look()
 
 

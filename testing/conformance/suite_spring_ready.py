@@ -32,11 +32,7 @@ def main(server, watchers, start):
     def looks(app="mates", every=False):
         return client.ask("found", app=app, every=every)
 
-    with check("each heartbeat renews what REST and gRPC see"):
-        for _ in range(3):
-            before = native.ask("renewed", app=APP, id=ID)
-            until(lambda b=before: other.ask("renewed", app=APP, id=ID) > b, "a renewal on gRPC")
-        require(life.sent(wire, "POST", APP) == 1, wire.take())
+    life.renews(watchers, APP, ID, wire)
 
     with check("what is registered over gRPC is found, and what is not there is not"):
         native.ask("register", app="MATES", id="one", metadata={"round": "0"})

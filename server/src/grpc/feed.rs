@@ -12,14 +12,12 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, Request};
+use axum::extract::Request;
 use axum::routing::get;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
-use heureka_model::Invalid;
 use heureka_proto::v1;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
@@ -30,12 +28,11 @@ use super::core::Core;
 use super::seats::Watches;
 use super::status::{Fault, Reason};
 use super::watch::{Caller, Told};
+use crate::query::Parameters;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Asks nginx and its like to pass each event on at once.
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
-
-type Parameters = Result<Query<Vec<(String, String)>>, QueryRejection>;
 
 /// The one route.
 pub(super) fn router(core: Arc<Core>, watches: Arc<Watches>) -> Router {
@@ -55,8 +52,6 @@ async fn begin(
     headers: &HeaderMap,
 ) -> Result<Response<Body>, Fault> {
     let caller = Caller::admitted(core.clone(), watches.clone(), connection)?;
-    let Query(parameters) =
-        parameters.map_err(|_| Fault::request(Invalid::malformed("query", "is not UTF-8")))?;
     let asked = query::read(parameters)?;
     let request = v1::WatchRequest {
         spec: Some(v1::WatchSpec { resume_token: token(headers), ..asked.spec }),

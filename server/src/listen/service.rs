@@ -71,7 +71,9 @@ impl Connection {
         let begun = Stopwatch::start();
         let version = request.version();
         let call = self.listen.app.call_of(&request);
-        let mut response = match self.refuse(&request) {
+        let refused = self.refuse(&request);
+        let is_refused = refused.is_some();
+        let mut response = match refused {
             Some((status, reason)) => {
                 self.listen.metrics.refused(reason);
                 call.refusal(status)
@@ -83,14 +85,16 @@ impl Connection {
             // In a box of its own: what a request takes is allocated for each, and fastest when it is small.
             None => Box::pin(self.handle_upload(request, &call)).await,
         };
-        if ends_connection(response.status()) && version < Version::HTTP_2 {
+        // What is left of such a request is not worth reading.
+        let ends_connection = is_refused || response.status() == StatusCode::REQUEST_TIMEOUT;
+        if ends_connection && version < Version::HTTP_2 {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         self.listen.metrics.answered(call.surface, response.status(), begun.seconds());
         response.map(|body| Answer::new(body, turn))
     }
 
-    /// What is wrong with a request's size. Over HTTP/2 the library has seen to most of it.
+    /// What is wrong with a request's size or host. Over HTTP/2 the library has seen to most of it.
     fn refuse(&self, request: &Request<Incoming>) -> Option<(StatusCode, Refusal)> {
         let limits = &self.listen.limits;
         let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
@@ -98,6 +102,10 @@ impl Connection {
             return Some((StatusCode::URI_TOO_LONG, Refusal::Uri));
         }
         let headers = request.headers();
+        // RFC 9112, section 3.2.
+        if request.version() == Version::HTTP_11 && headers.get_all(header::HOST).iter().count() != 1 {
+            return Some((StatusCode::BAD_REQUEST, Refusal::Host));
+        }
         let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
         let fits = headers.len() <= limits.header_count as usize && bytes <= bytes_of(limits.header_bytes);
         (!fits).then_some((StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, Refusal::Headers))
@@ -153,24 +161,5 @@ impl Connection {
                 }
             }
         }
-    }
-}
-
-/// What is left of such a request is not worth reading.
-fn ends_connection(status: StatusCode) -> bool {
-    matches!(
-        status,
-        StatusCode::URI_TOO_LONG | StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE | StatusCode::REQUEST_TIMEOUT
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_refusals_of_form_end_a_connection() {
-        assert!(ends_connection(StatusCode::REQUEST_TIMEOUT));
-        assert!(!ends_connection(StatusCode::NOT_FOUND) && !ends_connection(StatusCode::OK));
     }
 }

@@ -67,6 +67,8 @@ label! {
         Uri => "uri",
         /// Too many headers or too large ones.
         Headers => "headers",
+        /// One host is to be named, no less and no more.
+        Host => "host",
         /// The body stood still.
         Body => "body",
         /// No credentials, or wrong ones.

@@ -4,23 +4,19 @@ use heureka_model::{Invalid, RemovalReason};
 use heureka_registry::{Cause, Event, EventKind, Origin, Surface};
 use serde_json::{Value, json};
 
-use super::query::{self, Names};
-use super::{Deps, Parameters};
+use super::Deps;
+use crate::query::{Names, Parameters};
 
 /// Parameters that are known.
 const NAMES: Names =
-    Names { known: &["after", "kind", "namespace"], otherwise: "is none of after, kind, namespace" };
+    Names { one: &["after", "namespace"], many: &["kind"], otherwise: "is none of after, kind, namespace" };
 
 /// Newest first. At most 1,000 of each kind are remembered, so the document is bounded.
 pub(super) fn document(deps: &Deps, asked: Parameters) -> Result<Value, Invalid> {
     let asked = NAMES.read(asked)?;
-    let after = query::value(&asked, "after").map(revision).transpose()?.unwrap_or_default();
-    let kinds: Vec<EventKind> = asked
-        .iter()
-        .filter(|(name, _)| name == "kind")
-        .map(|(_, word)| kind(word))
-        .collect::<Result<_, _>>()?;
-    let namespace = query::value(&asked, "namespace").unwrap_or_default();
+    let after = asked.one("after").map(revision).transpose()?.unwrap_or_default();
+    let kinds: Vec<EventKind> = asked.many("kind").map(kind).collect::<Result<_, _>>()?;
+    let namespace = asked.one("namespace").unwrap_or_default();
     let head = deps.core.head();
     let wanted =
         |event: &Event| event.key.namespace == namespace && (kinds.is_empty() || kinds.contains(&event.kind));

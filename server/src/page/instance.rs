@@ -3,19 +3,20 @@
 use heureka_model::{Instance, Invalid, KeyRef, Now, Overlay, Registration, canonical_app};
 use serde_json::{Value, json};
 
-use super::query::{self, Names};
-use super::{Deps, Parameters, events};
+use super::{Deps, events};
+use crate::query::{Names, Parameters};
 
 /// Parameters that are known.
-const NAMES: Names = Names { known: &["namespace", "app", "id"], otherwise: "is none of namespace, app, id" };
+const NAMES: Names =
+    Names { one: &["namespace", "app", "id"], many: &[], otherwise: "is none of namespace, app, id" };
 /// Events told at most, the newest ones.
 const EVENTS: usize = 100;
 
 /// The instance, or null where there is none, and what happened to its key lately.
 pub(super) fn document(deps: &Deps, asked: Parameters) -> Result<Value, Invalid> {
     let asked = NAMES.read(asked)?;
-    let required = |name: &'static str| query::value(&asked, name).ok_or_else(|| Invalid::missing(name));
-    let namespace = query::value(&asked, "namespace").unwrap_or_default();
+    let required = |name: &'static str| asked.one(name).ok_or_else(|| Invalid::missing(name));
+    let namespace = asked.one("namespace").unwrap_or_default();
     let app = canonical_app(required("app")?);
     let key = KeyRef { namespace, app: &app, id: required("id")? };
     let (core, now) = (&deps.core, deps.clock.now());

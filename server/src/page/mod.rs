@@ -7,15 +7,12 @@
 mod assets;
 mod events;
 mod instance;
-mod query;
 mod status;
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::Query;
-use axum::extract::rejection::QueryRejection;
 use axum::routing::{any, get};
 use heureka_model::{Clock, Invalid};
 use heureka_registry::Registry;
@@ -28,6 +25,7 @@ use crate::config::ServerConfig;
 use crate::grpc::{Identity, Watches};
 use crate::life::{Cluster, Life, Preserving};
 use crate::persist;
+use crate::query::Parameters;
 
 /// What the documents tell of.
 pub(crate) struct Deps {
@@ -41,8 +39,6 @@ pub(crate) struct Deps {
     pub(crate) node: ServerConfig,
     pub(crate) store: Option<Arc<persist::Figures>>,
 }
-
-type Parameters = Result<Query<Vec<(String, String)>>, QueryRejection>;
 
 /// The routes of the page.
 #[derive(Default)]
@@ -64,7 +60,7 @@ fn documents(deps: Deps) -> Router {
     let deps = Arc::new(deps);
     let (one, two, three) = (deps.clone(), deps.clone(), deps);
     Router::new()
-        .route("/v1/server", get(async move || json(&status::document(&one))))
+        .route("/v1/server", get(async move |asked: Parameters| told(status::document(&one, asked))))
         .route("/v1/events", get(async move |asked: Parameters| told(events::document(&two, asked))))
         .route("/v1/instance", get(async move |asked: Parameters| instance_told(&three, asked)))
 }

@@ -4,7 +4,7 @@ use std::num::NonZero;
 use std::thread;
 use std::time::Duration;
 
-use heureka_model::{Now, Status};
+use heureka_model::{Invalid, Now, Status};
 use heureka_proto::admin::v1::Peer;
 use heureka_registry::{Next, Outlook, PreservationMode, Removals, Stats};
 use prost_types::Timestamp;
@@ -13,18 +13,22 @@ use serde_json::{Value, json};
 use super::Deps;
 use crate::about::kilobytes;
 use crate::persist;
+use crate::query::{Names, Parameters};
 
+/// Parameters that are known.
+const NAMES: Names = Names { one: &[], many: &[], otherwise: "is unknown: none is taken here" };
 /// Peers and sentences told at most.
 const MOST: usize = 64;
 
 /// Everything in numbers and words of a fixed set, bounded however large the registry is.
-pub(super) fn document(deps: &Deps) -> Value {
+pub(super) fn document(deps: &Deps, asked: Parameters) -> Result<Value, Invalid> {
+    NAMES.read(asked)?;
     let (core, now) = (&deps.core, deps.clock.now());
     let (stats, outlook) = (core.stats(), outlook(deps, now));
     let mut peers = (deps.cluster.known)(now);
     peers.sort_by(|one, other| one.uri.cmp(&other.uri));
     let problems: Vec<String> = (deps.cluster.amiss)().into_iter().take(MOST).collect();
-    json!({
+    Ok(json!({
         "server": server(deps, now),
         "registry": registry(&stats, core.head()),
         "leases": {
@@ -39,7 +43,7 @@ pub(super) fn document(deps: &Deps) -> Value {
         "problems": problems,
         "watches": deps.watches.open(),
         "store": deps.store.as_deref().map(store),
-    })
+    }))
 }
 
 fn server(deps: &Deps, now: Now) -> Value {

@@ -5,10 +5,14 @@ use heureka_proto::convert::status_number;
 use heureka_proto::v1;
 
 use crate::grpc::status::{Fault, Reason};
+use crate::query::{Names, Parameters};
 
-/// Names that are known, as faults tell them.
-const NAMES: &str =
-    "is none of namespace, app, vip, secure_vip, id, status, zone, client, interval, readings";
+/// Parameters that are known.
+const NAMES: Names = Names {
+    one: &["namespace", "client", "interval", "readings"],
+    many: &["app", "vip", "secure_vip", "id", "status", "zone"],
+    otherwise: "is none of namespace, app, vip, secure_vip, id, status, zone, client, interval, readings",
+};
 
 /// What is asked for.
 #[derive(Debug, Default, PartialEq)]
@@ -18,35 +22,27 @@ pub(super) struct Asked {
 }
 
 /// Reads parameters; those of one name are a union, those of different names must hold together.
-pub(super) fn read(parameters: Vec<(String, String)>) -> Result<Asked, Fault> {
-    let mut selector = v1::InstanceSelector::default();
-    let (mut client_name, mut bookmark_interval, mut readings) = (String::new(), None, None);
-    for (name, value) in parameters {
-        // What stood there was no text.
-        if value.contains(char::REPLACEMENT_CHARACTER) {
-            return Err(Fault::request(Invalid::malformed(name, "is not UTF-8")));
-        }
-        match name.as_str() {
-            "namespace" => selector.namespace = value,
-            "app" => selector.apps.push(value),
-            "vip" => selector.vip_addresses.push(value),
-            "secure_vip" => selector.secure_vip_addresses.push(value),
-            "id" => selector.ids.push(value),
-            "status" => selector.statuses.push(status(&value)?),
-            "zone" => selector.zones.push(value),
-            "client" => client_name = value,
-            "readings" => readings = Some(wanted(&value)?),
-            "interval" => bookmark_interval = Some(seconds(&value)?),
-            _ => return Err(Fault::request(Invalid::malformed(name, NAMES))),
-        }
-    }
+pub(super) fn read(parameters: Parameters) -> Result<Asked, Fault> {
+    let given = NAMES.read(parameters).map_err(Fault::request)?;
+    let one = |name| given.one(name).unwrap_or_default().to_owned();
+    let many = |name| given.many(name).map(str::to_owned).collect();
+    let selector = v1::InstanceSelector {
+        namespace: one("namespace"),
+        apps: many("app"),
+        vip_addresses: many("vip"),
+        secure_vip_addresses: many("secure_vip"),
+        ids: many("id"),
+        statuses: given.many("status").map(status).collect::<Result<_, _>>()?,
+        zones: many("zone"),
+        ..v1::InstanceSelector::default()
+    };
     let spec = v1::WatchSpec {
         selectors: vec![selector],
-        bookmark_interval,
-        readings: readings.flatten(),
+        bookmark_interval: given.one("interval").map(seconds).transpose()?,
+        readings: given.one("readings").map(wanted).transpose()?.flatten(),
         ..v1::WatchSpec::default()
     };
-    Ok(Asked { spec, client_name })
+    Ok(Asked { spec, client_name: one("client") })
 }
 
 fn seconds(text: &str) -> Result<prost_types::Duration, Fault> {

@@ -180,6 +180,8 @@ async fn what_cannot_be_answered_is_refused_and_named() {
         ("?application=web", "application"),
         ("?status=up", "status"),
         ("?interval=61", "interval"),
+        ("?interval=5&app=web&interval=6", "interval"),
+        ("?namespace=a&namespace=b", "namespace"),
         ("?interval=soon", "interval"),
         (&format!("?app={}", "x".repeat(2000)), "spec.selectors[0].apps"),
         ("?app=%ff", "app"),
