@@ -42,7 +42,9 @@ def refusals_say_their_reason_as_plain_text(d, c):
         return False
     if d.kind == "text":
         documents = d.theirs.startswith(("{", "<Map>", "<!doctype", "<html>", "<error>"))
-        return d.theirs in UNPARSED or documents or not d.theirs or harmless(d.theirs) == d.ours
+        # What cannot be meant is met while reading, what is missing at the end.
+        another = c.codes == (400, 400) and d.theirs.startswith("Missing ") and re.match(r"[\w.@]+: ", d.ours)
+        return d.theirs in UNPARSED or documents or not d.theirs or harmless(d.theirs) == d.ours or another
     if d.place != "Content-Type":
         return False
     return d.ours == (

@@ -49,6 +49,9 @@ def _shelf(place, odd, xml):
 
 def _shapes():
     app = "ZZTAG-SHAPES"
+    for name, value in (("lastDirtyTimestamp", "soon"), ("port", {"$": "80a", "@enabled": "true"}), ("countryId", "x")):
+        nowhere = {member: told for member, told in bodies.plain(app, "zztag-two").items() if member != "ipAddr"}
+        yield register(app, {**nowhere, name: value}, note=f"two faults: {name}")
     for number, make in enumerate((bodies.plain, *clients.EVERY)):
         body = make(app, f"zztag-{number}")
         yield register(app, body)
