@@ -282,6 +282,41 @@ fn every_property_of_the_table_is_named() {
 }
 
 #[test]
+fn a_default_that_the_environment_may_replace_is_named() {
+    let table = [
+        (
+            "server.port=${PORT:1}",
+            Some("a.properties:1, server.port: by default, since no file says ${PORT}"),
+        ),
+        (
+            "server.port=${my.port}\nmy.port=${A:${B:1}}",
+            Some("server.port: by default, since no file says ${A}, ${B}"),
+        ),
+        (
+            "server.port=1\nserver.address=${HOST:::1}",
+            Some("a.properties:2, server.address: by default, since no file says ${HOST}"),
+        ),
+        (
+            "eureka.client.service-url.defaultZone=http://${PEER:b}:1/",
+            Some("defaultZone: by default, since no file says ${PEER}"),
+        ),
+        ("server.port=${my.port:1}\nmy.port=2", None),
+        ("server.port=1\nmanagement.server.port=${PORT:1}", None),
+    ];
+    for (text, told) in table {
+        let comments = comments("a.properties", text);
+        let defaults: Vec<_> =
+            comments.iter().filter(|comment| comment.contains("by default, since")).collect();
+        match told {
+            Some(told) => {
+                assert!(defaults.iter().any(|comment| comment.contains(told)), "{text}: {comments:#?}")
+            }
+            None => assert!(defaults.is_empty(), "{text}: {defaults:#?}"),
+        }
+    }
+}
+
+#[test]
 fn what_is_not_carried_is_named_with_its_line_and_the_reason() {
     let table = [
         ("my.own=1", "a.properties:1, my.own: is no property of a Eureka server that is known here"),

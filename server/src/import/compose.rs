@@ -8,6 +8,7 @@ use super::forms::{self, Refusal};
 use super::ledger::{Ledger, Told};
 use super::parts::{PORT, part, plain, port};
 use super::peers;
+use super::statement::shown;
 use super::table::{self, Fate, Row};
 use crate::config::DEFAULT_PORT;
 
@@ -24,7 +25,19 @@ pub(super) fn settle(facts: &Facts) -> Result<Ledger, ImportError> {
     for said in all {
         property(facts, &mut ledger, said)?;
     }
+    tell_defaults(facts, &mut ledger);
     Ok(ledger)
+}
+
+/// Where the server runs, the environment may say something else.
+fn tell_defaults(facts: &Facts, ledger: &mut Ledger) {
+    for told in ledger.carried.iter_mut().flat_map(|carried| &mut carried.from) {
+        let names: Vec<_> =
+            facts.defaulted(&told.name).iter().map(|name| format!("${{{}}}", shown(name))).collect();
+        if !names.is_empty() {
+            told.reason = format!("by default, since no file says {}", names.join(", "));
+        }
+    }
 }
 
 fn property(facts: &Facts, ledger: &mut Ledger, said: &Said) -> Result<(), ImportError> {

@@ -1,9 +1,9 @@
 //! What counts in the end: of all documents that apply, the last word about each property.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::ImportError;
-use super::placeholders::{Filled, fill};
+use super::placeholders::{Filled, defaulted, fill};
 use super::statement::{Name, Statement};
 
 /// Properties by their canonical names.
@@ -82,6 +82,12 @@ impl Facts {
             }
         }
         Ok(Value::Text(texts.join(",")))
+    }
+
+    /// The placeholders in the value of a property that no file says, so that their defaults count.
+    pub(super) fn defaulted(&self, name: &str) -> BTreeSet<String> {
+        let items = self.said(name).into_iter().flat_map(|said| said.items.values());
+        items.flat_map(|statement| defaulted(self, statement)).collect()
     }
 
     /// What a placeholder stands for, before its own placeholders are filled in. Names of lower case find every

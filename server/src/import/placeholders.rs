@@ -1,5 +1,7 @@
 //! `${name:default}`, nested, as Spring fills it in from the properties themselves.
 
+use std::collections::BTreeSet;
+
 use super::ImportError;
 use super::facts::Facts;
 use super::statement::Statement;
@@ -19,16 +21,25 @@ const MOST: usize = 10_000;
 
 /// Fills in the value of a statement.
 pub(super) fn fill(facts: &Facts, statement: &Statement) -> Result<Filled, ImportError> {
-    let mut filler = Filler { facts, open: Vec::new(), filled: 0 };
-    match filler.text(&statement.value, 0) {
+    match Filler::new(facts).text(&statement.value, 0) {
         Ok(text) => Ok(Filled::Text(text)),
         Err(Stop::Missing(name)) => Ok(Filled::Missing(name)),
         Err(Stop::Wrong(reason)) => Err(ImportError::at(&statement.place, &statement.shown(), reason)),
     }
 }
 
+/// The placeholders in the value of a statement, and in what they stand for, that no file says, so that their defaults
+/// count.
+pub(super) fn defaulted(facts: &Facts, statement: &Statement) -> BTreeSet<String> {
+    let mut filler = Filler::new(facts);
+    // A value that cannot be filled in was told when it was read.
+    let _ = filler.text(&statement.value, 0);
+    filler.defaulted
+}
+
 struct Filler<'a> {
     facts: &'a Facts,
+    defaulted: BTreeSet<String>,
     /// Names whose values are being filled in.
     open: Vec<String>,
     filled: usize,
@@ -39,7 +50,11 @@ enum Stop {
     Wrong(&'static str),
 }
 
-impl Filler<'_> {
+impl<'a> Filler<'a> {
+    fn new(facts: &'a Facts) -> Self {
+        Self { facts, defaulted: BTreeSet::new(), open: Vec::new(), filled: 0 }
+    }
+
     fn text(&mut self, mut rest: &str, depth: usize) -> Result<String, Stop> {
         if depth > DEEPEST {
             return Err(Stop::Wrong("its placeholders are nested too deep"));
@@ -84,7 +99,10 @@ impl Filler<'_> {
             return Ok(text);
         }
         match default {
-            Some(default) => self.text(default, depth),
+            Some(default) => {
+                self.defaulted.insert(name);
+                self.text(default, depth)
+            }
             None => Err(Stop::Missing(name)),
         }
     }

@@ -44,7 +44,8 @@ fn head(ledger: &Ledger, files: &[String], profiles: &[String]) -> String {
 
 fn setting(page: &mut String, name: &str, carried: &Carried) {
     for told in &carried.from {
-        comment(page, &format!("{}, {}", told.place, told.name));
+        let reason = if told.reason.is_empty() { String::new() } else { format!(": {}", told.reason) };
+        comment(page, &format!("{}, {}{reason}", told.place, told.name));
     }
     for remark in &carried.remarks {
         comment(page, remark);
