@@ -298,6 +298,7 @@ async fn a_stranger_may_not_send_a_batch() {
     config.peer.trusted = vec!["10.9.9.9".parse().unwrap()];
     let (_ours, address) = start(config, 8).await;
     let request = Request::post(format!("http://{address}/eureka/peerreplication/batch/"))
+        .header("host", "test")
         .header("content-type", "application/json")
         .body(Body::from(r#"{"replicationList":[]}"#))
         .unwrap();

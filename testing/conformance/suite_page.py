@@ -7,6 +7,7 @@ import os
 import time
 import urllib.parse
 
+import life
 from browser import Browser, Prefixed
 from harness import PATIENCE, WORK, Cluster, Failed, Server, check, require, suite, until
 
@@ -21,6 +22,13 @@ class Beside(Server):
 
     def kill(self):
         self.stop()
+
+
+class Guarded(Beside):
+    """A server more, of one user."""
+
+    def __init__(self):
+        super().__init__(HEUREKA_AUTH__USERS=life.USER)
 
 
 class Pair(Cluster):
@@ -267,6 +275,9 @@ def main(server, watchers, start):
     with check("held leases are told with their number and what comes next, and other servers with their state"):
         protecting(start, browser, picture)
 
+    with check("where a password is asked for, an address that holds it is enough, and the browser remembers it"):
+        guarded(start, browser)
+
     with check(f"{MANY:,} instances are usable"):
         many(start, browser, picture)
 
@@ -287,6 +298,13 @@ def stage(owner):
                            metadata={"zone": f"eu-central-1{'abc'[number % 3]}", "version": f"2.{number}.1", "management.port": "9090"})
             owner.call("PUT", f"apps/{app}/{app.lower()}-{number}:8080")
     owner.call("PUT", "apps/ORDERS/orders-7:8080/status?value=OUT_OF_SERVICE")
+
+
+def guarded(start, browser):
+    server = start(kind=Guarded)
+    for words in (f"{life.USER}@", ""):
+        browser.open(f"http://{words}{server.address}/")
+        proved(browser)
 
 
 def protecting(start, browser, picture):

@@ -55,10 +55,19 @@ export function bytes(count) {
   return mebibytes >= 10240 ? `${(mebibytes / 1024).toFixed(1)} GiB` : `${number(mebibytes)} MiB`;
 }
 
+// The address of what lies beside the page. One that holds name and password, as that of the page may, is fetched by no
+// browser; it remembers both.
+export function beside(path) {
+  const address = new URL(path, location.href);
+  address.username = '';
+  address.password = '';
+  return address;
+}
+
 // The documents beside the feed; nothing where the server does not answer.
 export async function fetched(path) {
   try {
-    const answer = await fetch(path, { cache: 'no-store' });
+    const answer = await fetch(beside(path), { cache: 'no-store' });
     return answer.ok ? await answer.json() : null;
   } catch {
     return null;

@@ -1,6 +1,8 @@
 // The stream of changes. A browser comes back by itself where a connection breaks; it gives up on any other answer than
 // a feed, such as that of a proxy whose server is away: then, and when a feed is silent, another one is opened.
 
+import { beside } from './dom.js';
+
 // Longest time between two bookmarks; after three of them a feed is dead.
 const INTERVAL = 5;
 // A page that nobody looks at takes no connection.
@@ -24,7 +26,7 @@ export class Feed {
   open() {
     this.timer = 0;
     if (!this.permitted) return;
-    const source = new EventSource(this.address);
+    const source = new EventSource(beside(this.address));
     this.source = source;
     for (const name of ['begin', 'change', 'end', 'bookmark']) {
       source.addEventListener(name, (event) => {
