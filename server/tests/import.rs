@@ -466,7 +466,8 @@ fn secrets_are_never_printed() {
                 server.ssl: {key-store-password: hunter2, key-password: hunter2}\n\
                 eureka.server: {a-w-s-secret-key: hunter2, remote-region-urls-with-name: {eu: 'http://u:hunter2@eu:1/'}}\n\
                 eureka.client.service-url.defaultZone: 'http://u:hunter2@b:1/eureka/,https://u:hunter2@c:1/,http://u:hunter2@localhost:1/'\n\
-                'http://u:hunter2@d/': 1\nmy.token: hunter2\n";
+                'http://u:hunter2@d/': 1\nmy.token: hunter2\n\
+                server.port: ${${my.token}:1}\neureka.client.region: ${${my.token}}\n";
     let done = imported("a.yml", text.as_bytes(), &[]).unwrap();
     let all = format!("{}{:?}", done.toml, done.told);
     assert!(!all.contains("hunter2"), "{all}");

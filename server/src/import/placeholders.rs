@@ -84,11 +84,12 @@ impl<'a> Filler<'a> {
         if holds { Ok(()) } else { Err(Stop::Wrong("grows beyond 64 KiB with its placeholders")) }
     }
 
-    /// What is between `${` and `}`: a name, or a name and a default. A name may hold a colon.
+    /// What is between `${` and `}`: a name, or a name and a default. A name may hold a colon. It is told as it stands
+    /// there, since what it is filled in with may be a secret.
     fn placeholder(&mut self, inner: &str, depth: usize) -> Result<String, Stop> {
         self.filled += 1;
-        let (name, default) = parts(inner);
-        let name = self.text(name, depth)?;
+        let (written, default) = parts(inner);
+        let name = self.text(written, depth)?;
         if default.is_some()
             && !inner.contains(OPEN)
             && let Some(text) = self.value(inner, depth)?
@@ -100,10 +101,10 @@ impl<'a> Filler<'a> {
         }
         match default {
             Some(default) => {
-                self.defaulted.insert(name);
+                self.defaulted.insert(written.to_owned());
                 self.text(default, depth)
             }
-            None => Err(Stop::Missing(name)),
+            None => Err(Stop::Missing(written.to_owned())),
         }
     }
 
@@ -205,7 +206,12 @@ mod tests {
 
     #[test]
     fn what_nobody_says_is_named() {
-        for (value, name) in [("a${HOST}", "HOST"), ("${a:${b}}", "b"), ("${my.hostName}", "my.hostName")] {
+        for (value, name) in [
+            ("a${HOST}", "HOST"),
+            ("${a:${b}}", "b"),
+            ("${my.hostName}", "my.hostName"),
+            ("${${a:b}.c}", "${a:b}.c"),
+        ] {
             let pairs = [("x", value), ("my.host-name", "a")];
             assert_eq!(filled(&pairs), Ok(Value::Missing(name.into())), "{value}");
         }
