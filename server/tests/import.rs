@@ -307,12 +307,11 @@ fn a_default_that_the_environment_may_replace_is_named() {
         let comments = comments("a.properties", text);
         let defaults: Vec<_> =
             comments.iter().filter(|comment| comment.contains("by default, since")).collect();
-        match told {
-            Some(told) => {
-                assert!(defaults.iter().any(|comment| comment.contains(told)), "{text}: {comments:#?}")
-            }
-            None => assert!(defaults.is_empty(), "{text}: {defaults:#?}"),
-        }
+        assert_eq!(!defaults.is_empty(), told.is_some(), "{text}: {comments:#?}");
+        assert!(
+            defaults.iter().all(|comment| told.is_some_and(|told| comment.contains(told))),
+            "{text}: {defaults:#?}"
+        );
     }
 }
 
