@@ -301,6 +301,8 @@ fn a_default_that_the_environment_may_replace_is_named() {
             Some("defaultZone: by default, since no file says ${PEER}"),
         ),
         ("server.port=${my.port:1}\nmy.port=2", None),
+        // A value beside items of a list counts, they do not.
+        ("server.port=1\nserver.port[0]=${PORT:2}", None),
         ("server.port=1\nmanagement.server.port=${PORT:1}", None),
     ];
     for (text, told) in table {

@@ -23,7 +23,7 @@ def sent(wire, verb, app):
 
 
 def renews(watchers, app, instance, wire, registrations=1):
-    """What it renews is renewed wherever one looks, and it says no more than `registrations` that it is there."""
+    """What it renews is renewed wherever one looks; over the wire, since that was last read, went so many registrations."""
     native, other = watchers
     with check("each heartbeat renews what REST and gRPC see, and nothing is registered again"):
         for _ in range(3):

@@ -122,7 +122,7 @@ def main(server, watchers, start):
     with check("an empty page opens, says so and proves it"):
         browser.open(f"http://{server.address}/")
         proved(browser)
-        says(browser, "found", "No instances available")
+        until(lambda: text(browser, "found") == "No instances available", "the page says that there is none")
 
     with check("what is registered over REST is shown within a second, and what is cancelled is gone within one"):
         seconds = []

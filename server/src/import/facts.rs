@@ -86,8 +86,8 @@ impl Facts {
 
     /// The placeholders in the value of a property that no file says, so that their defaults count.
     pub(super) fn defaulted(&self, name: &str) -> BTreeSet<String> {
-        let items = self.said(name).into_iter().flat_map(|said| said.items.values());
-        items.flat_map(|statement| defaulted(self, statement)).collect()
+        let counting = self.said(name).and_then(|said| said.whole().ok()).unwrap_or_default();
+        counting.into_iter().flat_map(|statement| defaulted(self, statement)).collect()
     }
 
     /// What a placeholder stands for, before its own placeholders are filled in. Names of lower case find every
